@@ -44,7 +44,7 @@ async function showStatus(given: Given): Promise<void> {
       "Request log",
       `${body.log.head_entries} ${body.log.head_entries === 1 ? "entry" : "entries"} in log writers${body.log.oldest_waiting_at === null ? "" : `, the oldest flush has been waiting for ${ago(body.log.oldest_waiting_at)}`}${body.log.dropped_entries > 0 ? `, ${body.log.dropped_entries} dropped` : ""}`,
     ],
-    ["Decided near", body.decided_near_percent === null ? "nothing yet" : `${body.decided_near_percent} % without a call of a guard`],
+    ["Leases", body.decided_by_lease_percent === null ? "none yet" : `decided ${body.decided_by_lease_percent} % of the requests`],
     [
       "Deliveries",
       body.deliveries === null

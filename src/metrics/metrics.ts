@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { connect } from "../db/client.ts";
 import { secondMs } from "../lib/time/clock.ts";
+import type { Decisions } from "../log/decisions.ts";
 import type { WriterCounts } from "../log/writer/activity-writer.ts";
 import type { Lost } from "../log/writer/counters.ts";
 import { bucketsMs, routeClasses } from "../log/writer/request-counters.ts";
@@ -62,6 +63,10 @@ function requestMetrics(counts: ReadonlyMap<string, WriterCounts>): Metric[] {
   const ofVersions = [...counts].flatMap(([writer, { versions }]) =>
     Object.entries(versions).map(([version, each]) => ({ writer, version, ...each })),
   );
+  const ofDecisions = (pick: (decisions: Decisions) => Record<string, number>, label: string) =>
+    [...counts].flatMap(([writer, { decisions }]) =>
+      Object.entries(pick(decisions)).map(([value, count]) => [{ [label]: value, writer }, count] as const),
+    );
   return [
     {
       name: "dvo_requests",
@@ -108,27 +113,13 @@ function requestMetrics(counts: ReadonlyMap<string, WriterCounts>): Metric[] {
       name: "dvo_decisions",
       type: "counter",
       help: "Decisions about keys: by a lease of an isolate, by the guard of the key, or by a denial that an isolate remembered.",
-      values: [...counts].flatMap(
-        ([
-          writer,
-          {
-            decisions: { lease, guard, denialCache },
-          },
-        ]) => Object.entries({ lease, guard, denial_cache: denialCache }).map(([by, count]) => [{ by, writer }, count] as const),
-      ),
+      values: ofDecisions(({ lease, guard, denialCache }) => ({ lease, guard, denial_cache: denialCache }), "by"),
     },
     {
       name: "dvo_lease_units",
       type: "counter",
       help: "Units of leases that guards gave, that came back unused, and that did not come back in time.",
-      values: [...counts].flatMap(
-        ([
-          writer,
-          {
-            decisions: { given, returned, wasted },
-          },
-        ]) => Object.entries({ given, returned, wasted }).map(([outcome, count]) => [{ outcome, writer }, count] as const),
-      ),
+      values: ofDecisions(({ given, returned, wasted }) => ({ given, returned, wasted }), "outcome"),
     },
   ];
 }

@@ -56,7 +56,7 @@ const StatusData = z
       dropped_entries: count("The log entries that were dropped."),
       unreachable: z.array(z.string()).meta({ description: "The log writers that do not respond.", example: [] }),
     }),
-    decided_near_percent: z
+    decided_by_lease_percent: z
       .number()
       .nullable()
       .meta({ description: "The share of the admitted requests that were decided without a call of a guard, or null.", example: 61.5 }),
@@ -149,7 +149,7 @@ routes.openapi(getStatus, async (c) => {
         dropped_entries: log.lost.dropped,
         unreachable: log.unreachable,
       },
-      decided_near_percent: nearOf(log.decisions),
+      decided_by_lease_percent: leasePercentOf(log.decisions),
       deliveries: backlog && {
         pending: backlog.pending,
         due: backlog.due,
@@ -168,5 +168,5 @@ routes.openapi(getStatus, async (c) => {
 });
 
 /** Returns the share of the decisions of guards and leases that leases made, in percent. */
-const nearOf = ({ lease, guard }: Decisions): number | null =>
+const leasePercentOf = ({ lease, guard }: Decisions): number | null =>
   lease + guard === 0 ? null : Math.round((1000 * lease) / (lease + guard)) / 10;

@@ -1,22 +1,13 @@
-/** A random number generator with a seed (mulberry32). Returns numbers from 0 to below 1. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+import { type Random, randomFrom } from "../../../scripts/seed-random.ts";
 
 /** Time and chance of a simulation. Nothing happens in it by itself: each event runs at its time, and then the promises that wait for it. */
 export class World {
   now: number;
-  readonly random: () => number;
+  readonly random: Random;
   readonly #events: { at: number; run: () => void }[] = [];
 
   constructor(seed: number, now: number) {
-    this.random = randomOf(seed);
+    this.random = randomFrom(seed);
     this.now = now;
   }
 

@@ -1,3 +1,4 @@
+import { randomFrom } from "../../../scripts/seed-random.ts";
 import { type Budget, budgetAt, grant, grantOf, holdersOf, mergeReport, recallOf } from "../../../src/budget/escrow.ts";
 import {
   type Ask,
@@ -51,17 +52,6 @@ export interface Setup {
   mistake?: Mistake;
 }
 
-/** A random number generator with a seed (mulberry32). Returns numbers from 0 to below 1. */
-export function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
 /** What happened in a run. */
 export interface Outcome {
   admitted: number;
@@ -82,7 +72,7 @@ class Time {
   #queue: { at: number; order: number; run: () => void }[] = [];
 
   constructor(seed: number) {
-    this.random = randomOf(seed);
+    this.random = randomFrom(seed);
   }
 
   after(ms: number, run: () => void): void {

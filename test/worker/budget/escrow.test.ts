@@ -1,5 +1,6 @@
 import { describe, expect, inject, it } from "vitest";
-import { type Mistake, type Outcome, type Plan, randomOf, type Setup, simulate } from "./escrow-simulation.ts";
+import { randomFrom } from "../../../scripts/seed-random.ts";
+import { type Mistake, type Outcome, type Plan, type Setup, simulate } from "./escrow-simulation.ts";
 
 const isLong = inject("isLong");
 const schedules = isLong ? 20_000 : 500;
@@ -17,7 +18,7 @@ const faultless: Setup = {
 
 /** Returns a random run with faults. The run begins two minutes before the end of an hour, a day and a month. */
 function anyRun(seed: number): { setup: Setup; plan: Plan } {
-  const random = randomOf(seed);
+  const random = randomFrom(seed);
   const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)] as Value;
   const periods = pick([["hour"], ["hour", "day"], ["day", "month"], ["hour", "day", "month"]] as const);
   const limits = periods.map((per) => ({ per, limit: Math.ceil(5 + random() * 250) }));
