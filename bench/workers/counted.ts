@@ -1,4 +1,5 @@
-import type { AdmissionRequest, KeyConfig, LeaseReturn } from "../../src/guard/decision.ts";
+import type { LeaseReturn } from "../../src/budget/holding.ts";
+import type { AdmissionRequest, KeyConfig } from "../../src/guard/decision.ts";
 import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
 import type { Batch } from "../../src/log/batch.ts";
 import type { Retention } from "../../src/log/retention.ts";

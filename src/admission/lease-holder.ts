@@ -1,12 +1,5 @@
-import {
-  type Admission,
-  type AdmissionRequest,
-  type DenialCode,
-  denialOf,
-  type LeaseReturn,
-  revisionOf,
-  verifiedFactsOf,
-} from "../guard/decision.ts";
+import type { LeaseReturn } from "../budget/holding.ts";
+import { type Admission, type AdmissionRequest, type DenialCode, denialOf, revisionOf, verifiedFactsOf } from "../guard/decision.ts";
 import { callGuard, type Guards, requestAdmission } from "../guard/guards.ts";
 import { type HeldLease, hasSteppedBack, isOver, isRunningOut, isUsable, seenAt, takeLease } from "../guard/lease.ts";
 import { type LoadedKey, loadedKey } from "../guard/loaded-key.ts";
@@ -27,12 +20,14 @@ const watchMs = 15 * secondMs;
 interface OwnLease extends HeldLease {
   key: LoadedKey;
   admission: Admission;
+  takenAt: number;
   /** The units that were used beside this lease since that answer, less those that the answer counts and nobody used. */
   shift: number;
 }
 
 /** What the isolate knows of a key. `held`: the lease in use, and perhaps the next one. */
 interface HeldKey {
+  accountId: string;
   secretHash: string;
   /** The times of the latest requests. */
   times: readonly number[];
@@ -119,29 +114,25 @@ export class LeaseHolder {
     }
     if (admission.refusal !== null || asked.isLook) return answer;
     if (!isLeasable(asked)) {
-      if (!before) return answer;
-      const shown = withUsed(answer, -unusedBy(before));
       // A repeated verification was counted before.
       const isCounted = asked.counted && admission.verified?.entryId === asked.verification?.entryId;
-      if (isCounted) for (const own of before.held) own.shift += asked.cost;
-      return shown;
+      return before ? countBeside(before, before.held, answer, { at: asked.at, cost: isCounted ? asked.cost : 0 }) : answer;
     }
-    const known = before ?? this.#added(keyId, asked.secretHash, asked.at);
+    const known = before ?? this.#added(keyId, answer.key.accountId, asked);
     if (known.held.length === 0) known.secretHash = asked.secretHash;
+    const heldBefore = known.held;
     // A lease for another secret than the one in use goes back.
     if (lease && known.secretHash !== asked.secretHash) known.returns.push({ id: lease.id, unused: lease.units });
     else if (lease) {
       countDecisions({ given: lease.units, wasted: lease.wasted });
-      const own = { ...takeLease(lease, asked.at), key: loadedKey(lease.config), admission: answer, shift: -returning(known) };
+      const key = loadedKey(lease.config);
+      const own = { ...takeLease(lease, asked.at), key, admission: answer, takenAt: now, shift: -returning(known) };
       known.held = [...known.held, own];
       this.#weigh(known, Math.ceil(JSON.stringify(lease.config).length / 1024));
       // If the answer took longer than the lease, the lease is over already.
       this.#end(known, (each) => isOver(each, now));
     }
-    if (asked.cost <= 1) return answer;
-    const shown = withUsed(answer, -unusedBy(known));
-    for (const own of known.held) own.shift += asked.cost;
-    return shown;
+    return countBeside(known, heldBefore, answer, asked);
   }
 
   /** Asks for the next lease while requests use this one, and sees to it that what is left of a lease comes back after its end. */
@@ -168,6 +159,12 @@ export class LeaseHolder {
   takeReturns(keyId: string): LeaseReturn[] {
     this.drop(keyId);
     return this.#keys.get(keyId)?.returns.splice(0) ?? [];
+  }
+
+  /** Ends the leases of all keys of an account, and returns what is left of them, by key. */
+  takeReturnsOf(accountId: string): Record<string, LeaseReturn[]> {
+    const ofAccount = [...this.#keys].filter(([, known]) => known.accountId === accountId);
+    return Object.fromEntries(ofAccount.map(([keyId]) => [keyId, this.takeReturns(keyId)] as const).filter(([, { length }]) => length > 0));
   }
 
   #question(known: HeldKey, request: AdmissionRequest, want: number, now: Moment): AdmissionRequest {
@@ -234,8 +231,8 @@ export class LeaseHolder {
     if (!isLook) known.times = seenAt(known.times, now, secondMs);
   }
 
-  #added(keyId: string, secretHash: string, now: Moment): HeldKey {
-    const about = { secretHash, times: [now], held: [], returns: [] };
+  #added(keyId: string, accountId: string, { secretHash, at: now }: { secretHash: string; at: Moment }): HeldKey {
+    const about = { accountId, secretHash, times: [now], held: [], returns: [] };
     const known = { ...about, askedAt: Number.NEGATIVE_INFINITY, calledAt: now, watchedUntil: 0, latest: now, weight: 0 };
     this.#keys.set(keyId, known);
     this.#weigh(known, 1);
@@ -271,7 +268,7 @@ function usableFor({ held, secretHash }: HeldKey, request: AdmissionRequest, now
 /** Returns how many units the isolate wants for the requests that follow. 0 if it takes no lease now. */
 function wantedBy({ leaseMs = 0 }: Guards, { times, secretHash, askedAt, held }: HeldKey, request: AdmissionRequest, now: Moment): number {
   const isAsking = now >= askedAt && now < askedAt + askingMs;
-  const mayAsk = leaseMs > 0 && !isAsking && held.length < 2 && request.cost <= 1 && isLeasable(request);
+  const mayAsk = leaseMs > 0 && !isAsking && held.filter((own) => !isOver(own, now)).length < 2 && request.cost <= 1 && isLeasable(request);
   return mayAsk && secretHash === request.secretHash && times.length > 1 ? times.length : 0;
 }
 
@@ -280,8 +277,16 @@ const isOfState = (refusal: DenialCode | null): boolean => statesOfKeys.includes
 
 const returning = ({ returns }: HeldKey): number => returns.reduce((sum, { unused }) => sum + unused, 0);
 
-/** Returns the units that the guard counts as used, and that this isolate has not used. */
-const unusedBy = (known: HeldKey): number => known.held.reduce((sum, { unused }) => sum + unused, returning(known));
+/**
+ * Returns an answer as the client sees it, beside the leases that the guard gave before it: without their units that this isolate has not used. The leases then
+ * also show the `cost` of the request. `at`: when the request asked. A lease that came while it waited was given before it if the guard then counted less.
+ */
+function countBeside(known: HeldKey, held: readonly OwnLease[], answer: Admission, { at, cost }: { at: number; cost: number }): Admission {
+  const earlier = held.filter(({ takenAt, admission }) => takenAt < at || admission.rateLimit.used < answer.rateLimit.used);
+  if (earlier.length === 0) return answer;
+  for (const own of earlier) own.shift += cost;
+  return withUsed(answer, -earlier.reduce((sum, { unused }) => sum + unused, returning(known)));
+}
 
 function withUsed(admission: Admission, units: number): Admission {
   if (units === 0) return admission;

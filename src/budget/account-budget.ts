@@ -19,7 +19,7 @@ import {
   recallOf,
   usageOfBudget,
 } from "./escrow.ts";
-import type { Ask, BudgetAnswer, GuardReport } from "./holding.ts";
+import type { Ask, BudgetAnswer, GuardReport, LeaseReturn } from "./holding.ts";
 import type { AccountLimit } from "./limits.ts";
 import { readSharedLimits, type StoredLimits } from "./shared-limits.ts";
 
@@ -125,15 +125,20 @@ export class AccountBudget extends DurableObject<Env> {
     if (reported) this.#setBudget(reported);
   }
 
-  /** Returns what is used of each limit. Asks the guards that hold units, unless they were asked a moment ago. */
-  async usage(): Promise<{ config: StoredLimits; usage: BudgetUsage[] } | null> {
+  /**
+   * Returns what is used of each limit. Asks the guards that hold units, unless they were asked a moment ago. `returns`: what is left of the caller's leases, by
+   * key. Their guards are always asked.
+   */
+  async usage(
+    returns: Readonly<Record<string, readonly LeaseReturn[]>> = {},
+  ): Promise<{ config: StoredLimits; usage: BudgetUsage[] } | null> {
     const config = this.#config ?? (await this.#load());
     if (!config) return null;
     this.#setBudget(budgetAt(this.#budget, this.#now()));
-    if (this.#now() >= this.#reportedAt + reportValidMs) {
-      this.#reportedAt = this.#now();
-      await Promise.all(holdersOf(this.#budget).map((keyId) => this.#call(keyId, (guard) => guard.unitsUsed())));
-    }
+    const isOld = this.#now() >= this.#reportedAt + reportValidMs;
+    if (isOld) this.#reportedAt = this.#now();
+    const asked = new Set([...Object.keys(returns), ...(isOld ? holdersOf(this.#budget) : [])]);
+    await Promise.all([...asked].map((keyId) => this.#call(keyId, (guard) => guard.unitsUsed(returns[keyId]))));
     return { config, usage: usageOfBudget(this.#budget) };
   }
 

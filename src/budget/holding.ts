@@ -146,6 +146,12 @@ export interface Ask {
 /** The most units of one lease (see `guard/lease.ts`). */
 export const maxLeaseUnits = 64;
 
+/** What a holder did not use of a lease. It has stopped using the lease before it sends this. */
+export interface LeaseReturn {
+  id: string;
+  unused: number;
+}
+
 /** What a guard tells the budget: what it has got, returned and used. */
 export type GuardReport = Pick<Ask, "nonce" | "shares">;
 

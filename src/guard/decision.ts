@@ -1,3 +1,4 @@
+import type { LeaseReturn } from "../budget/holding.ts";
 import {
   type AccountLimit,
   type FixedPeriod,
@@ -129,12 +130,6 @@ export interface Lease {
   isUrgent: boolean;
   /** The units of earlier leases that did not come back in time, and that no earlier lease has told. */
   wasted: number;
-}
-
-/** What a holder did not use of a lease. It has stopped using the lease before it sends this. */
-export interface LeaseReturn {
-  id: string;
-  unused: number;
 }
 
 /** Returns a text that names one configuration of a key. */

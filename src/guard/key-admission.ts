@@ -1,3 +1,4 @@
+import type { LeaseReturn } from "../budget/holding.ts";
 import type { LimitUsage, SharedUsage } from "../budget/limits.ts";
 import type { StoredLimits } from "../budget/shared-limits.ts";
 import { secondMs } from "../lib/time/clock.ts";
@@ -7,7 +8,6 @@ import {
   type AdmissionRequest,
   denialOf,
   type KeyConfig,
-  type LeaseReturn,
   type RateLimit,
   revisionOf,
   verifiedFactsOf,

@@ -1,9 +1,9 @@
 import type { Budgets } from "../budget/budgets.ts";
-import type { Holding } from "../budget/holding.ts";
+import type { Holding, LeaseReturn } from "../budget/holding.ts";
 import type { FixedPeriod, Limit, LimitUsage, Period, SharedUsage } from "../budget/limits.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { AccountUnits } from "./account-units.ts";
-import { type Admission, type KeyConfig, type Lease, type LeaseReturn, limitsOf } from "./decision.ts";
+import { type Admission, type KeyConfig, type Lease, limitsOf } from "./decision.ts";
 import { isNearLimit } from "./events.ts";
 import {
   addLease,

@@ -1,13 +1,13 @@
 import { DurableObject } from "cloudflare:workers";
 import { budgetsOf } from "../budget/budgets.ts";
-import type { GuardReport, Recall } from "../budget/holding.ts";
+import type { GuardReport, LeaseReturn, Recall } from "../budget/holding.ts";
 import type { LimitUsage } from "../budget/limits.ts";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import { enqueueVia } from "../outbox/enqueue.ts";
-import type { Admission, AdmissionRequest, Busy, KeyConfig, LeaseReturn, RateLimit } from "./decision.ts";
+import type { Admission, AdmissionRequest, Busy, KeyConfig, RateLimit } from "./decision.ts";
 import { type Configured, KeyAdmission, revoked } from "./key-admission.ts";
 import { leaseMsOf } from "./lease-setting.ts";
 import { LimitEvents } from "./limit-events.ts";
@@ -83,9 +83,9 @@ export class KeyGuard extends DurableObject<Env> {
     return { ...(isErased ? nothingHeld : counts.units.recall(recall)), leasedForMs };
   }
 
-  /** Returns what the key has used of the limits of its account. */
-  unitsUsed(): GuardReport {
-    this.settle([]);
+  /** Returns what the key has used of the limits of its account. `returns`: what is left of the caller's leases. */
+  unitsUsed(returns: readonly LeaseReturn[] = []): GuardReport {
+    this.settle(returns);
     return this.#admission.isErased ? nothingHeld : this.#admission.counts.units.report();
   }
 

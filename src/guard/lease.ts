@@ -1,8 +1,8 @@
-import { maxLeaseUnits as maxUnits } from "../budget/holding.ts";
+import { type LeaseReturn, maxLeaseUnits as maxUnits } from "../budget/holding.ts";
 import type { FixedPeriod } from "../budget/limits.ts";
 import { minuteMs, secondMs } from "../lib/time/clock.ts";
 import type { Moment } from "../lib/time/moment.ts";
-import type { Lease, LeaseReturn } from "./decision.ts";
+import type { Lease } from "./decision.ts";
 
 // Leases: permission to decide about one key for a short time, with units that the key's guard has already counted. The holder of a lease (an isolate) admits
 // requests without a call of the guard. All functions are pure: they know no clock and no storage. The guard's part comes first, then the holder's.
@@ -153,9 +153,9 @@ export const isOver = (held: HeldLease, now: Moment): boolean => !isUsable(held,
 /** Returns whether the clock has stepped back by more than the margin. The holder then ends its leases. `latest`: the latest time that it has seen. */
 export const hasSteppedBack = (latest: number, now: Moment): boolean => now < latest - marginMs;
 
-/** Returns whether the holder should ask for its next lease while it uses this one. The busiest keys ask earlier, because many of their requests are in flight. */
+/** Returns whether the holder should ask for its next lease while it uses this one. */
 export const isRunningOut = ({ lease, unused, askedAt, until }: HeldLease, now: Moment): boolean =>
-  unused < lease.units * (lease.units === maxUnits ? 0.75 : 0.5) || until - now < (until - askedAt) / 2;
+  unused < lease.units / 2 || until - now < (until - askedAt) / 2;
 
 /** Returns the times of the latest requests of a key, with that of one more. At most as many as a lease can have units. */
 export const seenAt = (times: readonly number[], now: Moment, leaseMs: number): number[] =>

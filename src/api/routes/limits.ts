@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { readAccountLimits } from "../../budget/account-limits.ts";
+import { readAccountLimits } from "../../admission/account-limits.ts";
 import { fixedPeriods } from "../../budget/limits.ts";
 import { remainingOf } from "../../http/rate-limit-headers.ts";
 import { iso } from "../../lib/time/clock.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, inject, it, vi } from "vitest";
 import { LeaseHolder } from "../../../src/admission/lease-holder.ts";
+import type { LeaseReturn } from "../../../src/budget/holding.ts";
 import { AccountUnits } from "../../../src/guard/account-units.ts";
-import type { Admission, LeaseReturn } from "../../../src/guard/decision.ts";
+import type { Admission } from "../../../src/guard/decision.ts";
 import type { Counted, Leases, StoredLeases } from "../../../src/guard/lease.ts";
 import type { Windows } from "../../../src/guard/window.ts";
 import type { Moment } from "../../../src/lib/time/moment.ts";
@@ -170,6 +171,17 @@ describe("With leases", () => {
     },
   );
 
+  it("no response of one isolate shows less than what is used, also if requests were in flight when a lease came", async () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const rate = [3, 20, 400][seed % 3] ?? 1;
+      const limits = [{ per: "hour", limit: 100_000 }] as const;
+      const { shown } = await simulate({ ...faultless, seed, holders: 1, limits, rate, durationMs: 5000, roundTripMs: 40 });
+      const sorted = shown.toSorted((a, b) => a - b);
+      expect(sorted.filter((used, at) => used < at + 1)).toEqual([]);
+      if (rate === 400) expect(sorted.at(-1)).toBe(shown.length);
+    }
+  });
+
   it("units of a limit that the account no longer has stay as they are", () => {
     const share = { startsAt: 0, got: 100, returned: 0, used: 5, leased: 0, reserved: 5, remaining: 50, limit: 500 };
     const stored = {
@@ -193,7 +205,7 @@ describe("With leases", () => {
   it("an isolate knows at most 10,000 keys, and none from an answer that denies", () => {
     const leases = new LeaseHolder();
     const request = { secretHash: "s", ip: "", scope: null, counted: true, cost: 1 };
-    const answer = { refusal: null, revision: "1" } as Admission;
+    const answer = { refusal: null, revision: "1", key: { accountId: "acc_1" } } as Admission;
     const now = 1_000_000 as Moment;
     for (let n = 0; n < 1000; n++) leases.takeAnswer(`denied_${n}`, { ...request, at: now }, { ...answer, refusal: "revoked_key" }, now);
     expect(leases.size).toBe(0);
@@ -204,6 +216,7 @@ describe("With leases", () => {
   it.each([
     [1.4, 0.8],
     [20, 0.15],
+    [200, 0.03],
   ])("a key with %s requests a second in one isolate takes at most %s calls of its guard a request", async (rate, most) => {
     const outcome: Outcome = await simulate({
       ...faultless,

@@ -1,8 +1,8 @@
 import { LeaseHolder } from "../../../src/admission/lease-holder.ts";
 import { type Budget, budgetAt, grant, grantOf, holdersOf, mayLease, mergeReport, recallOf } from "../../../src/budget/escrow.ts";
-import type { Ask, BudgetAnswer } from "../../../src/budget/holding.ts";
+import type { Ask, BudgetAnswer, LeaseReturn } from "../../../src/budget/holding.ts";
 import { type AccountLimit, endOf, type Limit, startOf } from "../../../src/budget/limits.ts";
-import type { Admission, AdmissionRequest, KeyConfig, LeaseReturn } from "../../../src/guard/decision.ts";
+import type { Admission, AdmissionRequest, KeyConfig } from "../../../src/guard/decision.ts";
 import type { Guards } from "../../../src/guard/guards.ts";
 import { type Configured, KeyAdmission } from "../../../src/guard/key-admission.ts";
 import { hourMs, secondMs } from "../../../src/lib/time/clock.ts";
@@ -46,6 +46,8 @@ export interface Outcome {
   waits: number[];
   /** The units that the guards count in the last window of the hour, and nobody used. */
   stranded: number;
+  /** What admitted requests were told is used of the hour. */
+  shown: number[];
 }
 
 interface Change {
@@ -63,8 +65,8 @@ interface Change {
 class Crash extends Error {}
 
 const account = "acc_1";
-const secretHash = "s".repeat(64);
-const configOf = (limits: readonly Limit[], shared: readonly AccountLimit[]): KeyConfig => ({
+export const secretHash = "s".repeat(64);
+export const configOf = (limits: readonly Limit[], shared: readonly AccountLimit[]): KeyConfig => ({
   version: 1,
   revision: "1",
   accountId: account,
@@ -238,7 +240,7 @@ export async function simulate(setup: Setup): Promise<Outcome> {
       ? begin + hourMs - setup.beforeHourMs
       : begin + (faults && world.chance(0.3) ? hourMs - world.between(1000, 15_000) : world.between(0, hourMs - 300_000));
   const startedAt = world.now;
-  const outcome: Outcome = { violations: [], admitted: 0, near: 0, calls: 0, writes: 0, requests: 0, waits: [], stranded: 0 };
+  const outcome: Outcome = { violations: [], admitted: 0, near: 0, calls: 0, writes: 0, requests: 0, waits: [], stranded: 0, shown: [] };
   const delay = () =>
     setup.roundTripMs !== undefined
       ? setup.roundTripMs / 2
@@ -260,6 +262,7 @@ export async function simulate(setup: Setup): Promise<Outcome> {
   ];
   const count = (key: number, begunAt: number, by: string, admission: Admission, cost: number) => {
     outcome.admitted += cost;
+    outcome.shown.push(admission.rateLimit.used);
     for (const { name, limit, per, usages } of windowsOf(key, admission)) {
       const window = usages.find((each) => each.per === per)?.resetsAt ?? 0;
       const units = (used.get(`${name} ${window}`) ?? 0) + cost;

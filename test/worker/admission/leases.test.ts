@@ -148,19 +148,35 @@ describe("A busy key", () => {
     expect(admitted).toBeGreaterThanOrEqual(limit - (63 + 64) * Math.ceil(kills / 4) - failed);
   });
 
-  it("that was revoked stays revoked for a repeated call while leases of before are out, even after its guard has restarted", async () => {
-    const { accountId, key: admin } = await makeTenant();
-    const key = await makeKey(accountId);
-    await warmUp(key);
-    const load = sendAlways(key);
-    const first = call("DELETE", `/api/v1/keys/${key.keyId}`, { key: admin });
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    await abortAllDurableObjects();
-    await call("DELETE", `/api/v1/keys/${key.keyId}`, { key: admin });
-    const returnedAt = Date.now();
-    await first;
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    const sent = await load.stop();
-    expect(sent.filter(({ at, status }) => at > returnedAt && status === 200)).toEqual([]);
+  const repeated: [string, (key: Tenant, admin: string) => Promise<{ status: number }>, number][] = [
+    ["was revoked", ({ keyId }, key) => call("DELETE", `/api/v1/keys/${keyId}`, { key }), 401],
+    ["was reported as leaked", ({ key: leaked }, key) => call("POST", "/api/v1/keys/revoke-leaked", { key, body: { key: leaked } }), 401],
+    ["has lost its account", ({ accountId }) => operate("POST", `/accounts/${accountId}/suspend`), 403],
+  ];
+  it.each(repeated)(
+    "that %s is denied from a repeated call on, although leases of before are out and its guard has restarted",
+    async (_, change, status) => {
+      const { accountId, key: admin } = await makeTenant();
+      const key = { accountId, ...(await makeKey(accountId)) };
+      await warmUp(key);
+      const load = sendAlways(key);
+      const first = change(key, admin);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await abortAllDurableObjects();
+      await change(key, admin);
+      const returnedAt = Date.now();
+      await first;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      const after = (await load.stop()).filter(({ at }) => at > returnedAt);
+      expect(new Set(after.map((each) => each.status))).toEqual(new Set([status]));
+    },
+  );
+
+  it("with limits of its account counts exactly in the figures of the account", async () => {
+    const { accountId, ...key } = await makeTenant();
+    await operate("PATCH", `/accounts/${accountId}`, { limits: [{ per: "hour", limit: 5000 }] });
+    for (let n = 0; n < 45; n++) await getMe(key);
+    const { body } = await call("GET", "/api/v1/account/limits", { key: key.key });
+    expect([body.policies[0].used, body.by_key[0].used[0].used]).toEqual([46, 46]);
   });
 });

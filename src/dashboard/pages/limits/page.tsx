@@ -1,6 +1,6 @@
 import { Hono } from "hono";
+import { type AccountLimits, readAccountLimits } from "../../../admission/account-limits.ts";
 import { type RateLimitUsage, readLiveUsages } from "../../../admission/rate-limit-usage.ts";
-import { type AccountLimits, readAccountLimits } from "../../../budget/account-limits.ts";
 import { needs } from "../../access/needs.ts";
 import { Columns, NumberCell } from "../../components/columns.tsx";
 import { showPage } from "../../components/layout.tsx";

@@ -1,6 +1,6 @@
 import type { ReadContext } from "../../../accounts/actor.ts";
+import { readAccountLimits } from "../../../admission/account-limits.ts";
 import { highestOf, nearestLimit, readLiveUsages } from "../../../admission/rate-limit-usage.ts";
-import { readAccountLimits } from "../../../budget/account-limits.ts";
 import { listActivity } from "../../../log/read/read-activity.ts";
 import { readCells } from "../../../usage/read-breakdown.ts";
 import { readUsage } from "../../../usage/read-usage.ts";

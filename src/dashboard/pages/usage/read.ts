@@ -1,5 +1,5 @@
+import { readAccountLimits } from "../../../admission/account-limits.ts";
 import { highestOf, nearestLimit, readKeyUsage, readLiveUsages } from "../../../admission/rate-limit-usage.ts";
-import { readAccountLimits } from "../../../budget/account-limits.ts";
 import { readKeyRow } from "../../../keys/read-keys.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../../lib/time/clock.ts";
 import { listActivity } from "../../../log/read/read-activity.ts";

@@ -1,13 +1,14 @@
 import { readAccount } from "../accounts/account.ts";
 import type { ReadContext } from "../accounts/actor.ts";
+import type { Budgets } from "../budget/budgets.ts";
+import { endOf, type FixedPeriod, type SharedUsage, startOf } from "../budget/limits.ts";
+import { planOf } from "../budget/plan.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { isOneOf } from "../db/is-one-of.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
-import type { Budgets } from "./budgets.ts";
-import { endOf, type FixedPeriod, type SharedUsage, startOf } from "./limits.ts";
-import { planOf } from "./plan.ts";
+import { leases } from "./lease-holder.ts";
 
 const timeoutMs = 5 * secondMs;
 
@@ -19,8 +20,8 @@ export interface AccountLimits {
 }
 
 /**
- * Reads the limits of an account from its budget. The figures are exact, but at most five seconds old. Units that a guard has lost in a crash count as used by
- * no key. Throws `unavailable` if the budget does not respond.
+ * Reads the limits of an account from its budget. The figures are at most five seconds old. Units that are out with other holders of leases do not count as used.
+ * Units that a guard has lost in a crash count as used by no key. Throws `unavailable` if the budget does not respond.
  */
 export async function readAccountLimits({ db, actor, now, budgets }: ReadContext & { budgets: Budgets }): Promise<AccountLimits> {
   const account = await readAccount(db, actor.accountId);
@@ -28,7 +29,8 @@ export async function readAccountLimits({ db, actor, now, budgets }: ReadContext
   const named = plan && { id: plan.id, name: plan.name };
   // An account that never had shared limits has no budget.
   if (account.limitsVersion === 0) return { plan: named, limits: [], byKey: [] };
-  const read = await withDeadline(budgets.getByName(account.id).usage(), timeoutMs, "Asking a budget").catch((cause: unknown) => {
+  const returns = leases.takeReturnsOf(account.id);
+  const read = await withDeadline(budgets.getByName(account.id).usage(returns), timeoutMs, "Asking a budget").catch((cause: unknown) => {
     throw new Failure("unavailable", "The service cannot reach the budget of the account right now. Try again in a moment.", { cause });
   });
   const usage = read?.usage ?? [];
