@@ -11,11 +11,13 @@ import { noCounts } from "./workers/counting.ts";
 type Counts = typeof noCounts;
 
 const busy = { keys: 64, ratePerKey: 1.4 };
+const busierRate = 20;
 const quiet = { keys: 640, isolates: 64, ratePerKey: 1 / 60 };
 const quietAccounts = { accounts: 10_000, keys: 5 };
 const quietRate = quietAccounts.accounts * quietAccounts.keys * quiet.ratePerKey;
 const writers = 4;
-export const busyName = "64 keys, 1.4 requests/s each";
+const nameAt = (ratePerKey: number) => `64 keys, ${ratePerKey} requests/s each`;
+export const busyName = nameAt(busy.ratePerKey);
 const warmUpMs = 10 * secondMs;
 /** The wait for pending writes of buffers and log writers, in milliseconds. */
 const settledMs = 2 * secondMs;
@@ -77,9 +79,10 @@ function costOf(name: string, needs: Needs, objectsPerRate: number): Cost {
   };
 }
 
-/** Measures the cost of requests at two paces, and the cost of the naive design, which is the same at each pace. */
+/** Measures the cost of requests at three paces, and the cost of the naive design, which is the same at each pace. */
 export async function measureCost(folder: string): Promise<Cost[]> {
-  return [await measureBusy(join(folder, "busy")), await measureQuiet(join(folder, "quiet")), await measureNaive(join(folder, "naive"))];
+  const busyCosts = [await measureBusy(join(folder, "busy"), busy.ratePerKey), await measureBusy(join(folder, "busier"), busierRate)];
+  return [...busyCosts, await measureQuiet(join(folder, "quiet")), await measureNaive(join(folder, "naive"))];
 }
 
 const startCounted = (folder: string, isolates: number) =>
@@ -88,18 +91,18 @@ const startCounted = (folder: string, isolates: number) =>
   });
 
 /**
- * Measures the cost of requests with 64 keys. Each key has 1.4 requests per second and its own isolate. The cost includes the cron job that
+ * Measures the cost of requests with 64 keys. Each key has its own isolate. The cost includes the cron job that
  * runs every minute. The cost also includes the flushes and retention of the measured requests. The first ten seconds are not measured,
  * because the isolates are still warming up.
  */
-async function measureBusy(folder: string): Promise<Cost> {
+async function measureBusy(folder: string, ratePerKey: number): Promise<Cost> {
   const secrets = await prepare(folder, Array<number>(busy.keys).fill(unlimited));
   const served = await startCounted(folder, busy.keys);
   const cron = (at: number) => fetch(`${served.url}/cron?at=${at}`);
   try {
     const needs = await needsOf("64 keys", served, secrets, {
       path: "/api/v1/me",
-      ratePerKey: busy.ratePerKey,
+      ratePerKey,
       everyMinute: () => cron(Date.now()),
       flush: () => fetch(`${served.url}/flush`),
       retain: async () => {
@@ -108,7 +111,7 @@ async function measureBusy(folder: string): Promise<Cost> {
         for (const days of [33, 63, 401]) await cron(hour + days * dayMs);
       },
     });
-    return costOf(busyName, needs, writers / (busy.keys * busy.ratePerKey));
+    return costOf(nameAt(ratePerKey), needs, writers / (busy.keys * ratePerKey));
   } finally {
     await served.stop();
   }

@@ -42,8 +42,22 @@ function request()
 end
 
 function done(summary, latency)
-  local text = '{"requests":%d,"seconds":%f,"refused":%d,"failed":%d,"p50":%f,"p99":%f}'
+  local text = '{"requests":%d,"seconds":%f,"refused":%d,"failed":%d,"p50":%f,"p99":%f,"withinMs":[%s]}'
   local errors = summary.errors
   local failed = errors.connect + errors.read + errors.write + errors.timeout
-  print(text:format(summary.requests, summary.duration / 1e6, errors.status, failed, latency:percentile(50) / 1000, latency:percentile(99) / 1000))
+  local bounds = { 1, 2, 3, 5, 10, 40, 60, 1e9 }
+  local within = {}
+  for index in ipairs(bounds) do
+    within[index] = 0
+  end
+  for each = 1, #latency do
+    local us, count = latency(each)
+    for index, bound in ipairs(bounds) do
+      if us <= bound * 1000 then
+        within[index] = within[index] + count
+      end
+    end
+  end
+  local p50, p99 = latency:percentile(50) / 1000, latency:percentile(99) / 1000
+  print(text:format(summary.requests, summary.duration / 1e6, errors.status, failed, p50, p99, table.concat(within, ",")))
 end

@@ -36,6 +36,8 @@ export interface Run {
   cpuMs: number;
   p50: number;
   p99: number;
+  /** How many requests took at most 1, 2, 3, 5, 10, 40 and 60 ms, and how many there were. */
+  withinMs: number[];
 }
 
 /** Sends requests to a variant over 32 connections without pauses. Throws if a request fails or if a response has an unexpected status. */
@@ -74,13 +76,13 @@ async function send(variant: Variant, seconds: number, connections: number, mean
     ...bodies,
   ]);
   const cpuMs = cpuMsOf(pids()) - before;
-  const { requests, seconds: took, refused, failed, p50, p99 } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as Told;
+  const { requests, seconds: took, refused, failed, p50, p99, withinMs } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as Told;
   if (requests === 0 || failed > 0 || refused !== (status < 400 ? 0 : requests)) throw new Error(`${name} answered: ${stdout}`);
-  return { requests, requestsPerSecond: requests / took, cpuMs: cpuMs / requests, p50, p99 };
+  return { requests, requestsPerSecond: requests / took, cpuMs: cpuMs / requests, p50, p99, withinMs };
 }
 
 /** The output of load.lua. `seconds` is the actual duration of the run. */
-type Told = Record<"requests" | "seconds" | "refused" | "failed" | "p50" | "p99", number>;
+type Told = Record<"requests" | "seconds" | "refused" | "failed" | "p50" | "p99", number> & Pick<Run, "withinMs">;
 
 /** Returns the total CPU time of processes since their start, in milliseconds. The total includes user time and system time. */
 export function cpuMsOf(pids: readonly number[]): number {

@@ -5,6 +5,8 @@ import { join, resolve } from "node:path";
 import { root } from "../scripts/root.ts";
 import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
+import { exactTable } from "./exact.ts";
+import { farTable } from "./far.ts";
 import { measureGrowth } from "./growth.ts";
 import { leaseTable } from "./leases.ts";
 import {
@@ -38,6 +40,8 @@ const parts = {
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   verify: async (folder: string) => verifyTable(await measureVerify(folder)),
   leases: leaseTable,
+  far: farTable,
+  exact: exactTable,
 };
 
 /**

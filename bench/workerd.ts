@@ -23,7 +23,7 @@ export interface Served {
   pid: number;
   /** Returns the ids of all processes: the Worker's process and the processes of its databases. */
   pids(): number[];
-  stop(): Promise<void>;
+  stop(signal?: NodeJS.Signals): Promise<void>;
 }
 
 /** Options for starting a Worker. */
@@ -95,8 +95,8 @@ export async function serve(script: string, folder: string, { isolates = 1, thro
   const ports = Object.fromEntries((await freePorts(isolates)).map((port, isolate) => [`http${isolate}`, port]));
   const worker = startWorkerd(folder, "worker.capnp", ports, [...directories, ...addresses]);
   const children = [worker, databases.main.child, databases.activity.child];
-  const stop = async () => {
-    for (const child of children) await ended(child);
+  const stop = async (signal?: NodeJS.Signals) => {
+    for (const child of children) await ended(child, signal);
   };
   const urls = Object.values(ports).map((port) => `http://127.0.0.1:${port}`);
   const [url = ""] = urls;
