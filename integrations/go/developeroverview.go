@@ -27,6 +27,8 @@ import (
 )
 
 const (
+	// The name, the version and the number of the protocol (integrations/protocol.md) of this client.
+	userAgent     = "developer-overview-go/0.1.0 (protocol 1)"
 	maxKey        = 4096
 	maxPath       = 1024
 	probes        = 3
@@ -67,6 +69,38 @@ type Options struct {
 	Cost func(*http.Request) int
 	// Route returns the route of a request for the log, or an empty string.
 	Route func(*http.Request) string
+	// Routes says what the routes need. A request that fits no row is denied with 404.
+	Routes []Route
+	// Skip returns whether a request runs without a decision.
+	Skip func(*http.Request) bool
+	// Preflight, Missing and Unknown let requests run without an identity if they are Pass: the preflight requests of browsers, requests without a
+	// credential, and credentials that can only be somebody else's.
+	Preflight, Missing, Unknown string
+	// Origins are the origins whose pages can read a denial. "*" are all.
+	Origins []string
+	// OnDenied responds to a denied request, in place of the problem of the service. The headers of the denial are set already.
+	OnDenied func(http.ResponseWriter, *http.Request, Denial)
+	// OnDecision is called with each decision.
+	OnDecision func(Decision)
+	// Logger writes what is wrong. The default is the standard logger.
+	Logger interface{ Printf(string, ...interface{}) }
+}
+
+// Denial is what the service says to a client. Problem is JSON.
+type Denial struct {
+	Status  int
+	Code    string
+	Problem []byte
+}
+
+// Decision is a decision of the service. Account and Key are nil if they are not known.
+type Decision struct {
+	Allowed, Degraded bool
+	Status            int
+	Code              string
+	Account           *Account
+	Key               *Key
+	Took              time.Duration
 }
 
 // Account is the account of a verified key.
@@ -97,6 +131,8 @@ type Verified struct {
 type answer struct {
 	Allowed    *bool             `json:"allowed"`
 	Status     int               `json:"status"`
+	Code       string            `json:"code"`
+	Foreign    bool              `json:"foreign"`
 	Degraded   bool              `json:"degraded"`
 	Receipt    *string           `json:"receipt"`
 	Account    *Account          `json:"account"`
@@ -104,6 +140,7 @@ type answer struct {
 	RateLimits []rateLimit       `json:"rate_limits"`
 	Headers    map[string]string `json:"headers"`
 	Problem    json.RawMessage   `json:"problem"`
+	passes     bool
 }
 
 type rateLimit struct {
@@ -120,6 +157,7 @@ type Verifier struct {
 	known   *known
 	reports *reports
 	shares  shares
+	rows    []row
 
 	mutex      sync.Mutex
 	answers    int
@@ -128,6 +166,7 @@ type Verifier struct {
 	probing    chan struct{}
 	unsaid     int
 	quietUntil time.Time
+	counts     Stats
 }
 
 // New returns a Verifier. It fails if an option is missing or not valid.
@@ -146,6 +185,14 @@ func New(options Options) (*Verifier, error) {
 	if options.OnUnavailable != "" && options.OnUnavailable != Deny && options.OnUnavailable != Known {
 		return nil, fmt.Errorf("developeroverview: OnUnavailable must be %q or %q, not %q", Deny, Known, options.OnUnavailable)
 	}
+	for _, each := range []string{options.Preflight, options.Missing, options.Unknown} {
+		if each != "" && each != Deny && each != Pass {
+			return nil, fmt.Errorf("developeroverview: Preflight, Missing and Unknown must be %q or %q, not %q", Deny, Pass, each)
+		}
+	}
+	if options.Logger == nil {
+		options.Logger = log.Default()
+	}
 	if options.Timeout == 0 {
 		options.Timeout = time.Second
 	}
@@ -156,6 +203,7 @@ func New(options Options) (*Verifier, error) {
 		options: options,
 		base:    parsed.Scheme + "://" + parsed.Host,
 		pause:   pauseOfDeny,
+		rows:    rowsOf(options.Routes),
 		shares:  shares{accounts: map[string]*list.Element{}, used: map[string]*share{}},
 		client: &http.Client{
 			// Not http.DefaultTransport, which the program may have replaced.
@@ -196,22 +244,23 @@ var ofVerified = regexp.MustCompile(`(?i)^x[^a-z0-9]verified[^a-z0-9]`)
 // Middleware verifies each request before the handler runs, and reports the response.
 func (v *Verifier) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		started := time.Now()
 		for name := range r.Header {
 			if ofVerified.MatchString(name) {
 				delete(r.Header, name)
 			}
 		}
 		decision := v.decide(r)
-		for name, value := range decision.Headers {
-			w.Header().Set(name, value)
+		if decision.passes {
+			next.ServeHTTP(w, r)
+			return
 		}
 		if !*decision.Allowed {
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.Header().Set("Cache-Control", "no-store")
-			w.WriteHeader(decision.Status)
-			_, _ = w.Write(decision.Problem)
+			v.deny(w, r, decision)
 			return
+		}
+		started := time.Now()
+		for name, value := range decision.Headers {
+			w.Header().Set(name, value)
 		}
 		if r.Context().Err() != nil {
 			v.report(decision, clientGone, time.Since(started), r)
@@ -246,6 +295,8 @@ func (v *Verifier) Close() { v.reports.close() }
 
 // Stats are the counters of a Verifier.
 type Stats struct {
+	// Decisions, Denied and Degraded are the numbers of all decisions, of denials, and of requests that passed while the Worker was away.
+	Decisions, Denied, Degraded int
 	// Waiting and Dropped are the numbers of reports that wait and that were dropped.
 	Waiting, Dropped int
 	// Away says that no connection to the Worker can be made.
@@ -254,29 +305,67 @@ type Stats struct {
 
 // Stats returns the counters of this process.
 func (v *Verifier) Stats() Stats {
-	stats := v.reports.stats()
+	reports := v.reports.stats()
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	stats.Away = v.isAway
+	stats := v.counts
+	stats.Waiting, stats.Dropped, stats.Away = reports.Waiting, reports.Dropped, v.isAway
 	return stats
 }
 
 type call struct {
-	Key       string `json:"key"`
-	Scope     string `json:"scope,omitempty"`
-	IP        string `json:"ip,omitempty"`
-	Method    string `json:"method,omitempty"`
-	Path      string `json:"path,omitempty"`
-	Cost      int    `json:"cost,omitempty"`
-	RequestID string `json:"request_id"`
+	Key       string  `json:"key"`
+	Scope     string  `json:"scope,omitempty"`
+	Scopes    *scopes `json:"scopes,omitempty"`
+	Unknown   string  `json:"unknown,omitempty"`
+	UserAgent string  `json:"user_agent,omitempty"`
+	IP        string  `json:"ip,omitempty"`
+	Method    string  `json:"method,omitempty"`
+	Path      string  `json:"path,omitempty"`
+	Cost      int     `json:"cost,omitempty"`
+	RequestID string  `json:"request_id"`
 }
+
+type scopes struct {
+	All []string `json:"all,omitempty"`
+	Any []string `json:"any,omitempty"`
+}
+
+var passed = answer{passes: true}
 
 var (
 	methodForm = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$")
 	brokenEnd  = regexp.MustCompile(`%[0-9A-Fa-f]?$`)
 )
 
+// decide decides about a request, and tells the team.
 func (v *Verifier) decide(r *http.Request) *answer {
+	started := time.Now()
+	decision := v.decided(r)
+	if decision.passes {
+		return decision
+	}
+	v.mutex.Lock()
+	v.counts.Decisions++
+	if !*decision.Allowed {
+		v.counts.Denied++
+	} else if decision.Degraded {
+		v.counts.Degraded++
+	}
+	v.mutex.Unlock()
+	if v.options.OnDecision != nil {
+		v.options.OnDecision(Decision{
+			Allowed: *decision.Allowed, Degraded: decision.Degraded, Status: decision.Status, Code: decision.Code,
+			Account: decision.Account, Key: decision.Key, Took: time.Since(started),
+		})
+	}
+	return decision
+}
+
+func (v *Verifier) decided(r *http.Request) *answer {
+	if v.options.Skip != nil && v.options.Skip(r) {
+		return &passed
+	}
 	var sent []string
 	for _, name := range v.options.KeyHeaders {
 		sent = append(sent, r.Header.Values(name)...)
@@ -284,6 +373,13 @@ func (v *Verifier) decide(r *http.Request) *answer {
 	key, isOne := credentialOf(sent)
 	if !isOne {
 		return denied(http.StatusBadRequest, "invalid_header", "Invalid header", "The request has two different credentials.")
+	}
+	if key == "" && v.isPassed(r) {
+		return &passed
+	}
+	needs, isListed := v.needsOf(r)
+	if !isListed {
+		return denied(http.StatusNotFound, "not_found", "Not found", "This API has no such route.")
 	}
 	if len(key) > maxKey {
 		decision := denied(http.StatusUnauthorized, "invalid_key", "API key invalid", "A credential has at most 4,096 characters.")
@@ -302,15 +398,23 @@ func (v *Verifier) decide(r *http.Request) *answer {
 	if methodForm.MatchString(r.Method) {
 		request.Method = r.Method
 	}
-	if v.options.Scope != nil {
-		request.Scope = v.options.Scope(r)
+	request.Scope, request.UserAgent = needs.Scope, r.UserAgent()
+	if needs.Cost > 0 {
+		request.Cost = needs.Cost
 	}
-	if v.options.Cost != nil && v.options.Cost(r) > 0 {
-		request.Cost = v.options.Cost(r)
+	if len(needs.All)+len(needs.Any) > 0 {
+		request.Scopes = &scopes{All: needs.All, Any: needs.Any}
+	}
+	if v.options.Unknown == Pass && key != "" {
+		request.Unknown = Pass
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), v.options.Timeout)
 	defer cancel()
-	return v.verify(ctx, request)
+	decision := v.verify(ctx, request)
+	if decision.Foreign && v.options.Unknown == Pass {
+		return &passed
+	}
+	return decision
 }
 
 // credentialOf returns the one credential in the values of headers, or an empty string if there is none. It returns false if there are two different ones.
@@ -557,6 +661,7 @@ func (v *Verifier) post(ctx context.Context, path string, body []byte) (int, []b
 	}
 	request.Header.Set("Authorization", "Bearer "+v.options.Token)
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", userAgent)
 	return v.do(request)
 }
 
@@ -666,7 +771,7 @@ func (v *Verifier) say(err error) {
 		times = fmt.Sprintf(" (%d failures since the last message)", v.unsaid)
 	}
 	v.unsaid, v.quietUntil = 0, time.Now().Add(quiet)
-	log.Printf("developeroverview: %v%s", err, times)
+	v.options.Logger.Printf("developeroverview: %v%s", err, times)
 }
 
 func unavailable(left time.Duration) *answer {
@@ -682,7 +787,7 @@ func unavailable(left time.Duration) *answer {
 func denied(status int, code, title, detail string) *answer {
 	allowed := false
 	problem, _ := json.Marshal(map[string]interface{}{"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code})
-	return &answer{Allowed: &allowed, Status: status, Problem: problem}
+	return &answer{Allowed: &allowed, Status: status, Code: code, Problem: problem}
 }
 
 func (v *Verifier) report(decision *answer, status int, duration time.Duration, r *http.Request) {

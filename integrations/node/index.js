@@ -1,29 +1,15 @@
 import { STATUS_CODES } from "node:http";
-import { credentialOf } from "./request.js";
+import { Gate } from "./gate.js";
 import { Verifier } from "./verifier.js";
 
 // Middleware for Express, Fastify, Hono and node:http. Each verifies a request before its handler runs, and reports the response.
 
 export { Verifier };
 
-const defaultKeyHeaders = ["authorization", "x-api-key"];
 /** The names that servers for CGI, WSGI, PHP or Rack read as `X-Verified-*`. */
 const ofVerified = /^x[^a-z0-9]verified[^a-z0-9]/i;
 /** The status in the log of a request whose client has gone away, as in nginx. */
 const clientGone = 499;
-
-const conflict = {
-  allowed: false,
-  status: 400,
-  headers: {},
-  problem: {
-    type: "about:blank",
-    title: "Invalid header",
-    status: 400,
-    detail: "The request has two different credentials.",
-    code: "invalid_header",
-  },
-};
 
 /** Returns a function that returns the values of a header. node:http joins repeated headers or drops them, so only `rawHeaders` has them all. */
 const valuesIn =
@@ -32,16 +18,6 @@ const valuesIn =
     const sent = rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1].toLowerCase() === name);
     return sent.length > 1 ? sent : [headers[name] ?? ""].flat();
   };
-
-/** Verifies a request. `given`: its method, path, address, the function for the values of a header, and the options of its route. */
-async function decide(verifier, { method, path, valuesOf, ip }, { scope, cost, keyHeaders = defaultKeyHeaders } = {}) {
-  const key = credentialOf(keyHeaders.flatMap((name) => valuesOf(name.toLowerCase())));
-  if (key === null) return conflict;
-  return verifier.verify({ key, method, path, ip, ...(scope && { scope }), ...(cost && { cost }) });
-}
-
-const problemHeaders = { "Content-Type": "application/problem+json", "Cache-Control": "no-store" };
-const verifiedOf = ({ account, key, degraded, request_id }) => ({ account, key, degraded, requestId: request_id });
 
 /** Removes the headers `X-Verified-*` in every spelling. Only a proxy with forward auth may set them. */
 function removeVerified({ headers, rawHeaders = [] }) {
@@ -55,133 +31,149 @@ function setHeaders(res, headers) {
 
 const addressOf = (request) => request.socket.remoteAddress;
 
-/** Decides about a request of node:http. */
-function decideNode(verifier, req, { clientIp = addressOf, ...options }) {
+/** Decides about a request of node:http. `raw`: the request as the team's functions get it. */
+function decideNode(gate, req, ip, { raw = req, own } = {}) {
   removeVerified(req);
-  return decide(verifier, { method: req.method, path: req.originalUrl ?? req.url, valuesOf: valuesIn(req), ip: clientIp(req) }, options);
+  return gate.decide({ method: req.method, path: req.originalUrl ?? req.url, valuesOf: valuesIn(req), ip, raw }, own);
 }
 
-/** Handles a request of node:http. Returns whether it may run. Reports the response when it is finished. */
-async function handleNode(verifier, req, res, options, routeOf) {
-  const startedAt = performance.now();
-  const answer = await decideNode(verifier, req, options);
-  const report = () => {
-    const status = res.writableFinished ? res.statusCode : clientGone;
-    verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route: routeOf(req) });
-  };
+/** Reports the response to a request that runs when it is finished. Returns the identity of the request. */
+function followNode(gate, answer, res, routeOf) {
+  const { verified, report, statusBy } = gate.follow(answer, routeOf);
+  statusBy(() => res.statusCode);
+  res.once("close", () => report(res.writableFinished ? res.statusCode : clientGone));
+  return verified;
+}
+
+/** Handles a request of node:http. Returns whether it may run. */
+async function handleNode(gate, req, res, ip, routeOf) {
+  const answer = await decideNode(gate, req, ip);
   if (res.destroyed) {
-    report();
+    if (answer.allowed) gate.follow(answer, () => routeOf(req)).report(clientGone);
     return false;
   }
-  if (!answer.allowed) {
-    res.statusCode = answer.status;
+  if (answer.allowed) {
+    setHeaders(res, answer.headers);
+    req.verified = followNode(gate, answer, res, () => routeOf(req));
+    return true;
+  }
+  setHeaders(res, gate.headersOf(answer, valuesIn(req)));
+  res.statusCode = answer.status;
+  if (gate.onDenied) await gate.onDenied(req, res, answer);
+  else {
     res.statusMessage = STATUS_CODES[answer.status] ?? "";
-    setHeaders(res, { ...answer.headers, ...problemHeaders });
     res.end(JSON.stringify(answer.problem));
-    return false;
   }
-  setHeaders(res, answer.headers);
-  req.verified = verifiedOf(answer);
-  res.once("close", report);
-  return true;
+  return false;
 }
 
 /**
  * Decides about an upgrade, for example to a WebSocket, in `server.on("upgrade")`, which no middleware sees. An open connection is reported with the
  * status 101 when it ends. Options: those of `nodeHttp`. If the upgrade is not allowed, call `reply()`.
  */
-export async function verifyUpgrade(verifier, req, { route, ...options } = {}) {
-  const startedAt = performance.now();
+export async function verifyUpgrade(verifier, req, { route, clientIp = addressOf, ...options } = {}) {
+  const gate = new Gate(verifier, options);
   const { socket } = req;
   // A connection that breaks would otherwise end the process, as long as nobody else listens.
   socket.on("error", () => {});
-  const answer = await decideNode(verifier, req, options);
-  const report = (status) =>
-    verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route: route?.(req) });
-  if (socket.destroyed) report(clientGone);
-  const allowed = answer.allowed && !socket.destroyed;
-  if (allowed) socket.once("close", () => report(101));
-  const verified = allowed ? verifiedOf(answer) : null;
-  const status = allowed ? 101 : socket.destroyed ? clientGone : answer.status;
-  const headers = { ...answer.headers, ...(!allowed && problemHeaders) };
+  const answer = await decideNode(gate, req, clientIp(req));
+  const isOpen = answer.allowed && !socket.destroyed;
+  const { verified, report } = answer.allowed ? gate.follow(answer, () => route?.(req)) : { verified: null };
+  if (isOpen) socket.once("close", () => report(101));
+  else report?.(clientGone);
+  const status = isOpen ? 101 : socket.destroyed ? clientGone : answer.status;
+  const headers = isOpen ? answer.headers : gate.headersOf(answer, valuesIn(req));
   const reply = () => {
-    if (allowed || socket.destroyed) return;
+    if (isOpen || socket.destroyed) return;
     const body = JSON.stringify(answer.problem);
     const lines = Object.entries({ ...headers, "Content-Length": Buffer.byteLength(body), Connection: "close" });
     const text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.map((line) => `${line.join(": ")}\r\n`).join("")}\r\n${body}`;
     // The client may keep its side of the connection open.
     socket.end(text, () => socket.destroy());
   };
-  return { allowed, status, headers, problem: answer.problem, verified, reply };
+  return { allowed: isOpen, status, headers, problem: answer.problem, verified: isOpen ? verified : null, reply };
 }
 
-/**
- * Returns middleware for Express. The request gets `req.verified` with `account` and `key`. Options: `scope` and `cost` of the routes, `keyHeaders`, and `clientIp`, a
- * function of the request.
- */
-export const express =
-  (verifier, options = {}) =>
-  (req, res, next) => {
-    const routeOf = () => (req.route ? `${req.baseUrl}${req.route.path}` : undefined);
-    handleNode(verifier, req, res, { clientIp: ({ ip }) => ip, ...options }, routeOf).then((runs) => runs && next(), next);
+/** Returns middleware for Express. The request gets `req.verified`. Options: see README.md. */
+export function express(verifier, { clientIp = ({ ip }) => ip, ...options } = {}) {
+  const gate = new Gate(verifier, options);
+  const routeOf = (req) => (req.route ? `${req.baseUrl}${req.route.path}` : undefined);
+  return (req, res, next) => {
+    handleNode(gate, req, res, clientIp(req), routeOf).then((runs) => runs && next(), next);
   };
+}
 
 /** Wraps a handler of node:http. `route`: returns the route of a request for the log. */
-export const nodeHttp =
-  (verifier, handler, { route, ...options } = {}) =>
-  async (req, res) => {
-    if (await handleNode(verifier, req, res, options, (request) => route?.(request))) await handler(req, res);
+export function nodeHttp(verifier, handler, { route, clientIp = addressOf, ...options } = {}) {
+  const gate = new Gate(verifier, options);
+  return async (req, res) => {
+    if (await handleNode(gate, req, res, clientIp(req), (request) => route?.(request))) await handler(req, res);
   };
+}
 
 /** A plugin for Fastify. Options: `verifier`, and those of `express`. Routes can have own options in `config.verify`. */
 export const fastify = Object.assign(
   async (app, { verifier, clientIp = ({ ip }) => ip, ...options }) => {
+    const gate = new Gate(verifier, options);
     app.decorateRequest("verified", null);
     app.addHook("onRequest", async (request, reply) => {
-      const startedAt = performance.now();
-      const ofRoute = { ...options, ...request.routeOptions.config?.verify, clientIp: () => clientIp(request) };
-      const answer = await decideNode(verifier, request.raw, ofRoute);
-      const report = () => {
-        const status = reply.raw.writableFinished ? reply.raw.statusCode : clientGone;
-        const route = request.routeOptions.url;
-        verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route });
-      };
+      const own = request.routeOptions.config?.verify;
+      const answer = await decideNode(gate, request.raw, clientIp(request), { raw: request, own });
+      const routeOf = () => request.routeOptions.url;
       if (reply.raw.destroyed) {
-        report();
+        if (answer.allowed) gate.follow(answer, routeOf).report(clientGone);
         return reply.hijack();
       }
-      reply.headers(answer.headers);
-      if (!answer.allowed) return reply.code(answer.status).headers(problemHeaders).send(JSON.stringify(answer.problem));
-      request.verified = verifiedOf(answer);
-      reply.raw.once("close", report);
+      if (answer.allowed) {
+        reply.headers(answer.headers);
+        request.verified = followNode(gate, answer, reply.raw, routeOf);
+        return;
+      }
+      reply.code(answer.status).headers(gate.headersOf(answer, valuesIn(request.raw)));
+      if (gate.onDenied) return gate.onDenied(request, reply, answer);
+      // Fastify adds a character set to text.
+      return reply.send(Buffer.from(JSON.stringify(answer.problem)));
     });
   },
   // Fastify would otherwise keep the hooks of a plugin to the plugin's own routes.
   { [Symbol.for("skip-override")]: true },
 );
 
+/** Returns the request of a context without the headers of an identity. A body that was read before stays with Hono. */
+function withoutVerified({ raw }) {
+  const headers = new Headers(raw.headers);
+  for (const name of [...headers.keys()]) if (ofVerified.test(name)) headers.delete(name);
+  return raw.bodyUsed ? new Request(raw.url, { method: raw.method, headers, signal: raw.signal }) : new Request(raw, { headers });
+}
+
 /** Returns middleware for Hono. The context gets the variable `verified`. `clientIp`: a function of the context. */
-export const hono =
-  (verifier, { clientIp = (c) => c.env?.incoming?.socket?.remoteAddress, ...options } = {}) =>
-  async (c, next) => {
-    const startedAt = performance.now();
-    const headers = new Headers(c.req.raw.headers);
-    for (const name of [...headers.keys()]) if (ofVerified.test(name)) headers.delete(name);
-    c.req.raw = new Request(c.req.raw, { headers });
-    const { pathname } = new URL(c.req.url);
+export function hono(verifier, { clientIp = (c) => c.env?.incoming?.socket?.remoteAddress, ...options } = {}) {
+  const gate = new Gate(verifier, options);
+  return async (c, next) => {
+    if ([...c.req.raw.headers.keys()].some((name) => ofVerified.test(name))) c.req.raw = withoutVerified(c.req);
     // `Headers` joins repeated headers.
     const valuesOf = (name) => [c.req.header(name) ?? ""];
-    const answer = await decide(verifier, { method: c.req.method, path: pathname, valuesOf, ip: clientIp(c) }, options);
-    const report = (status, route) =>
-      verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route });
-    if (c.req.raw.signal?.aborted || c.env?.outgoing?.destroyed) {
-      report(clientGone);
+    const path = new URL(c.req.url).pathname;
+    const answer = await gate.decide({ method: c.req.method, path, valuesOf, ip: clientIp(c), raw: c });
+    const routeOf = () => c.req.matchedRoutes?.findLast(({ path: form, method }) => method !== "ALL" && !form.endsWith("*"))?.path;
+    const outgoing = c.env?.outgoing;
+    if (c.req.raw.signal?.aborted || outgoing?.destroyed) {
+      if (answer.allowed) gate.follow(answer, routeOf).report(clientGone);
       return c.body(null, clientGone);
     }
-    if (!answer.allowed) return c.body(JSON.stringify(answer.problem), answer.status, { ...answer.headers, ...problemHeaders });
-    c.set("verified", verifiedOf(answer));
+    if (!answer.allowed) {
+      for (const [name, value] of Object.entries(gate.headersOf(answer, valuesOf))) c.header(name, value);
+      return gate.onDenied ? gate.onDenied(c, answer) : c.body(JSON.stringify(answer.problem), answer.status);
+    }
+    const { verified, report, statusBy } = gate.follow(answer, routeOf);
+    c.set("verified", verified);
+    statusBy(() => c.res.status);
+    outgoing?.once?.("close", () => report(outgoing.writableFinished ? c.res.status : clientGone));
     await next();
+    // The headers of a response from `fetch` or of a redirect cannot be changed.
+    if (Object.keys(answer.headers).length > 0) c.res = new Response(c.res.body, c.res);
     for (const [name, value] of Object.entries(answer.headers)) c.res.headers.set(name, value);
-    const route = c.req.matchedRoutes?.findLast(({ path, method }) => method !== "ALL" && !path.endsWith("*"))?.path;
-    report(c.res.status, route);
+    // Only a server for Node tells when the response is sent.
+    if (!outgoing?.once) report(c.res.status);
   };
+}

@@ -15,11 +15,12 @@ const maxHalvings = 100;
 const clamped = (value, max) => Math.min(Math.max(0, Number(value) || 0), max);
 
 /** Returns a report within the bounds of the Worker. */
-const reportOf = ({ receipt, status, durationMs, route }) => ({
+const reportOf = ({ receipt, status, durationMs, route, streaming }) => ({
   receipt,
   status: Number.isInteger(status) && status >= 100 && status <= 599 ? status : 599,
   duration_ms: clamped(durationMs, maxDurationMs),
   ...(route && { route: String(route).slice(0, maxRoute) }),
+  ...(streaming && { streaming }),
 });
 
 /** The reports of a process that wait. */

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { closeSync, openSync } from "node:fs";
 import { devNull } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { endsConnections } from "./gate.js";
 import { Known } from "./known.js";
 import { Reports } from "./reports.js";
 import { described, idOf } from "./request.js";
@@ -10,6 +11,8 @@ import { Shares } from "./slots.js";
 // Calls the team API of Developer Overview: verifies requests, and reports responses in batches.
 
 const api = "/team/v1";
+/** The name, the version and the number of the protocol (integrations/protocol.md) of this client. */
+const userAgent = "developer-overview-node/0.1.0 (protocol 1)";
 const maxKeyLength = 4096;
 const probes = 3;
 const probeMs = 1000;
@@ -77,6 +80,9 @@ function canOpen() {
   }
 }
 
+/** The credentials of the answers, by their ids. */
+const answers = new WeakMap();
+
 /** Waits for a promise, at most until `deadline`. */
 async function waitFor(promise, deadline) {
   const timer = new AbortController();
@@ -103,12 +109,18 @@ export class Verifier {
   #probing = null;
   #unsaid = 0;
   #quietUntil = 0;
+  #logger;
+  #onDecision;
+  #counts = { decisions: 0, denied: 0, degraded: 0 };
+  /** The connections that are open, by credential. */
+  #open = new Map();
 
   /**
    * `url`: the origin of the Worker. `token`: a service token with the scope `verify`. `onUnavailable`: what happens to requests while no connection to
-   * the Worker can be made: `"deny"` (503) or `"known"`. `timeoutMs`: the time for one decision, in milliseconds.
+   * the Worker can be made: `"deny"` (503) or `"known"`. `timeoutMs`: the time for one decision, in milliseconds. `logger`: has the method `error`.
+   * `onDecision`: is called with each decision.
    */
-  constructor({ url, token, onUnavailable = "deny", timeoutMs = 1000 }) {
+  constructor({ url, token, onUnavailable = "deny", timeoutMs = 1000, logger = console, onDecision }) {
     if (!url || !token) throw new TypeError("Verifier needs `url` and `token`.");
     if (onUnavailable === "allow")
       throw new TypeError(
@@ -118,16 +130,44 @@ export class Verifier {
     this.#origin = new URL(url).origin;
     this.#token = token;
     this.#timeoutMs = timeoutMs;
+    this.#logger = logger;
+    this.#onDecision = onDecision;
     this.#known = onUnavailable === "known" ? new Known() : null;
     this.#pauseMs = pauseMs[onUnavailable];
   }
 
   /** Decides about a request, within the time for a decision. Never throws. */
   async verify(given) {
-    const deadline = performance.now() + this.#timeoutMs;
-    const request = described(given);
+    const startedAt = performance.now();
+    const id = idOf(given.key);
+    const answer = await this.#decide(id, described(given), startedAt + this.#timeoutMs);
+    this.#counts.decisions++;
+    if (!answer.allowed) this.#counts.denied++;
+    if (answer.degraded && answer.allowed) this.#counts.degraded++;
+    if (endsConnections(answer))
+      for (const aborting of this.#open.get(id) ?? []) aborting.abort(new Error(`the key is denied: ${answer.code}`));
+    try {
+      this.#onDecision?.({ ...answer, durationMs: performance.now() - startedAt });
+    } catch (error) {
+      this.#say(`onDecision has failed: ${error?.message}`);
+    }
+    answers.set(answer, id);
+    return answer;
+  }
+
+  /** Aborts `aborting` when a later decision denies the key of an answer. Returns a function that ends this. */
+  watch(answer, aborting) {
+    const id = answers.get(answer);
+    const open = this.#open.get(id) ?? new Set();
+    this.#open.set(id, open.add(aborting));
+    return () => {
+      open.delete(aborting);
+      if (open.size === 0 && this.#open.get(id) === open) this.#open.delete(id);
+    };
+  }
+
+  async #decide(id, request, deadline) {
     if (request.key.length > maxKeyLength) return tooLong();
-    const id = idOf(request.key);
     if (this.#isAway) await this.#probeIfDue(deadline);
     if (this.#isAway) return this.#withoutWorker(id, request);
     // A request waits for a slot for half of its time, so that the call has the other half.
@@ -150,9 +190,9 @@ export class Verifier {
     return this.#reports.close();
   }
 
-  /** Returns the number of reports that wait, and of those that were dropped, and whether the Worker is away. */
+  /** Returns the number of decisions, of the denied and the degraded ones, of reports that wait and that were dropped, and whether the Worker is away. */
   stats() {
-    return { ...this.#reports.stats(), away: this.#isAway };
+    return { ...this.#counts, ...this.#reports.stats(), away: this.#isAway };
   }
 
   /** Asks the Worker. Sends a call that failed once more with the same `request_id`, so that the request counts once. */
@@ -182,7 +222,8 @@ export class Verifier {
     if (status !== 200) {
       const again = status >= 500 || status === 429;
       // A service token that the Worker rejects is an error of this service, never one of the client.
-      throw new NoDecision(`the Worker responded with ${status}: ${text.slice(0, 500)}`, { again });
+      const moved = status >= 300 && status < 400 ? "; set the URL to its address, with https" : "";
+      throw new NoDecision(`the Worker responded with ${status}${moved}: ${text.slice(0, 500)}`, { again });
     }
     let answer;
     try {
@@ -196,7 +237,7 @@ export class Verifier {
   async #post(path, body, ms) {
     const response = await this.#fetch(api + path, ms, {
       method: "POST",
-      headers: { Authorization: `Bearer ${this.#token}`, "Content-Type": "application/json" },
+      headers: { Authorization: `Bearer ${this.#token}`, "Content-Type": "application/json", "User-Agent": userAgent },
       body,
     });
     try {
@@ -259,7 +300,7 @@ export class Verifier {
     this.#unsaid++;
     if (performance.now() < this.#quietUntil) return;
     const times = this.#unsaid > 1 ? ` (${this.#unsaid} failures since the last message)` : "";
-    console.error(`Developer Overview: ${message}${times}`);
+    this.#logger.error(`Developer Overview: ${message}${times}`);
     this.#unsaid = 0;
     this.#quietUntil = performance.now() + quietMs;
   }

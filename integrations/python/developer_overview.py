@@ -23,11 +23,13 @@ import ssl
 import threading
 import time
 import uuid
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 log = logging.getLogger("developer_overview")
 
 API = "/team/v1"
+# The name, the version and the number of the protocol (integrations/protocol.md) of this client.
+USER_AGENT = "developer-overview-python/0.1.0 (protocol 1)"
 KEY_HEADERS = ("authorization", "x-api-key")
 MAX_KEY = 4096
 MAX_PATH = 1024
@@ -442,7 +444,7 @@ class _Address:
             raise ValueError("url must be the origin of the Worker")
         self.host, self.port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
         self.ssl = ssl.create_default_context() if parts.scheme == "https" else None
-        self.headers = {"Host": parts.netloc.rpartition("@")[2], "Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self.headers = {"Host": parts.netloc.rpartition("@")[2], "Authorization": f"Bearer {token}", "Content-Type": "application/json", "User-Agent": USER_AGENT}
 
 
 class _Threads(_Caller):
@@ -584,10 +586,10 @@ class Verifier:
     """Verifies requests and reports responses. Create one for the whole process.
 
     url: the origin of the Worker. token: a service token with the scope `verify`. on_unavailable: what happens to requests while no connection
-    to the Worker can be made, "deny" (503) or "known". timeout: the time for one decision, in seconds.
+    to the Worker can be made, "deny" (503) or "known". timeout: the time for one decision, in seconds. on_decision: a function that gets each answer.
     """
 
-    def __init__(self, url, token, on_unavailable="deny", timeout=1.0):
+    def __init__(self, url, token, on_unavailable="deny", timeout=1.0, on_decision=None):
         if on_unavailable == "allow":
             raise ValueError(
                 'on_unavailable="allow" would let requests through that nobody has checked. '
@@ -597,6 +599,8 @@ class Verifier:
             raise ValueError('on_unavailable must be "deny" or "known"')
         self._address = _Address(url, token)
         self._timeout = timeout
+        self._on_decision = on_decision
+        self._counts = {"decisions": 0, "denied": 0, "degraded": 0}
         self._known = _Known() if on_unavailable == "known" else None
         self._pause = PAUSE_S[on_unavailable]
         self._threads = _Threads(self._address, self._answered)
@@ -651,14 +655,26 @@ class Verifier:
         self._reports.flush()
 
     def stats(self):
-        """Returns the number of reports that wait, and of those that were dropped, and whether the Worker is away."""
-        return {**self._reports.stats(), "away": self._is_away}
+        """Returns the number of decisions, of denied and degraded ones, of reports that wait and that were dropped, and whether the Worker is away."""
+        return {**self._counts, **self._reports.stats(), "away": self._is_away}
 
     def _run(self):
         while not self._stopped.wait(REPORT_EVERY_S):
             self._reports.flush()
 
     async def _decide(self, given, caller):
+        answer = await self._decided(given, caller)
+        self._counts["decisions"] += 1
+        self._counts["denied"] += not answer["allowed"]
+        self._counts["degraded"] += answer["allowed"] and answer["degraded"]
+        if self._on_decision:
+            try:
+                self._on_decision(answer)
+            except Exception as error:  # What the team does with a decision never changes it.
+                self._say(f"on_decision has failed: {error!r}")
+        return answer
+
+    async def _decided(self, given, caller):
         deadline = time.monotonic() + self._timeout
         request = _described(**given)
         if len(request["key"]) > MAX_KEY:
@@ -771,18 +787,97 @@ class Verifier:
         log.warning("Developer Overview: %s%s", message, times)
 
 
+# The answer about a request that runs without an identity, because the team said so.
+_PASSED = {"allowed": True, "passes": True, "status": 200, "headers": {}, "receipt": None}
+# The headers that a page of another origin may read on a denial.
+_EXPOSED = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset"
+
+
+def _pattern_of(row):
+    """Returns the method and the pattern of a row like "GET /orders/:id". Servers differ in how they read case and slashes, so it fits all of them."""
+    method, path = row.split(" ", 1)
+    parts = ["[^/]+" if part.startswith(":") else ".*" if part == "*" else re.escape(part) for part in path.split("/")]
+    return method.upper(), re.compile("/+".join(parts) + "/*", re.IGNORECASE)
+
+
 class _Middleware:
-    def __init__(self, app, verifier, scope=None, cost=None, key_headers=KEY_HEADERS, client_ip=None):
+    def __init__(
+        self,
+        app,
+        verifier,
+        scope=None,
+        cost=None,
+        key_headers=KEY_HEADERS,
+        client_ip=None,
+        scopes=None,
+        preflight="deny",
+        missing="deny",
+        unknown="deny",
+        skip=(),
+        routes=None,
+        cors=None,
+        on_denied=None,
+    ):
+        for name, value in (("preflight", preflight), ("missing", missing), ("unknown", unknown)):
+            if value not in ("deny", "pass"):
+                raise ValueError(f'{name} must be "deny" or "pass"')
         self.app = app
         self.verifier = verifier
-        self.options = {name: value for name, value in (("scope", scope), ("cost", cost)) if value is not None}
+        self.needs = {"scope": scope, "scopes": scopes, "cost": cost}
         self.key_headers = [name.lower() for name in key_headers]
         self.client_ip = client_ip
+        self.preflight, self.missing, self.unknown, self.skip = preflight == "pass", missing == "pass", unknown == "pass", skip
+        self.rows = routes and [(*_pattern_of(row), needs) for row, needs in routes.items()]
+        self.origins = cors and cors["origins"]
+        self.on_denied = on_denied
 
-    def _request(self, headers, method, path, ip):
-        """Returns the call about a request, or None if it has two different credentials. headers: pairs of a name in lower case and a value."""
+    def _request(self, headers, method, path, ip, raw):
+        """Returns the call about a request, or its answer. headers: pairs of a name in lower case and a value. raw: the scope or the environ."""
+        plain = path.partition("?")[0]
+        if self.skip(raw) if callable(self.skip) else plain in self.skip:
+            return None, _PASSED
         key = credential_of([value for wanted in self.key_headers for name, value in headers if name == wanted])
-        return None if key is None else {"key": key, "method": method, "path": path, "ip": ip, **self.options}
+        named = dict(headers)
+        if key is None:
+            return None, _CONFLICT
+        if key == "" and (self.missing or (self.preflight and _is_preflight(method, named))):
+            return None, _PASSED
+        needs = self._needs_of(method, plain)
+        if needs is None:
+            return None, _denied(404, "not_found", "Not found", "This API has no such route.")
+        request = {"key": key, "method": method, "path": path, "ip": ip, **{name: value for name, value in needs.items() if value}}
+        if named.get("user-agent"):
+            request["user_agent"] = named["user-agent"]
+        if self.unknown and key:
+            request["unknown"] = "pass"
+        return request, None
+
+    def _needs_of(self, method, path):
+        """Returns what a request needs, or None if there is a table of routes and no row fits."""
+        if self.rows is None:
+            return self.needs
+        shown = unquote(path)
+        fitting = (needs for wanted, form, needs in self.rows if wanted in ("*", method) and form.fullmatch(shown))
+        needs = next(fitting, None)
+        return None if needs is None else {**self.needs, **needs}
+
+    def _outcome(self, answer):
+        """Returns the answer for the client. A credential of somebody else passes if the team said so."""
+        return _PASSED if self.unknown and answer.get("foreign") else answer
+
+    def _denial_headers(self, answer, headers):
+        added = {}
+        if self.origins is not None:
+            added["Vary"] = "Origin"
+            origin = dict(headers).get("origin", "")
+            if origin and ("*" in self.origins or origin in self.origins):
+                added.update({"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": _EXPOSED})
+        return {**_headers_of(answer), **added}
+
+
+def _is_preflight(method, named):
+    has_body = named.get("transfer-encoding") or named.get("content-length", "0") not in ("", "0")
+    return method == "OPTIONS" and bool(named.get("origin")) and bool(named.get("access-control-request-method")) and not has_body
 
 
 def _headers_of(answer):
@@ -790,7 +885,7 @@ def _headers_of(answer):
 
 
 def _verified(answer):
-    return {"account": answer["account"], "key": answer["key"], "degraded": answer["degraded"]}
+    return None if answer.get("passes") else {"account": answer["account"], "key": answer["key"], "degraded": answer["degraded"]}
 
 
 class AsgiMiddleware(_Middleware):
@@ -805,7 +900,6 @@ class AsgiMiddleware(_Middleware):
             return await self.app(scope, receive, send)
         if kind not in ("http", "websocket"):
             raise RuntimeError(f"AsgiMiddleware cannot verify connections of the type {kind!r}.")
-        started = time.monotonic()
         named = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
         kept = [pair for pair in scope["headers"] if not _OF_VERIFIED.match(pair[0].decode("latin-1"))]
         scope = dict(scope, headers=kept)
@@ -813,10 +907,13 @@ class AsgiMiddleware(_Middleware):
         ip = self.client_ip(scope) if self.client_ip else (client[0] if client else None)
         raw_path = scope.get("raw_path")
         path = raw_path.decode("latin-1") if isinstance(raw_path, bytes) else quote(scope.get("path", ""))
-        request = self._request(named, scope.get("method", "GET"), path, ip)
-        answer = _CONFLICT if request is None else await self.verifier.verify_async(request)
+        request, answer = self._request(named, scope.get("method", "GET"), path, ip, scope)
+        answer = answer or self._outcome(await self.verifier.verify_async(request))
         if not answer["allowed"]:
-            return await self._deny(scope, receive, send, answer)
+            if self.on_denied and kind == "http":
+                return await self.on_denied(scope, receive, send, answer)
+            return await self._deny(scope, receive, send, answer, self._denial_headers(answer, named))
+        started = time.monotonic()
         scope["state"] = {**scope.get("state", {}), "verified": _verified(answer)}
         added = [(name.encode(), value.encode()) for name, value in answer["headers"].items()]
         status = 500
@@ -841,8 +938,8 @@ class AsgiMiddleware(_Middleware):
             self.verifier.report(answer["receipt"], status, (time.monotonic() - started) * 1000, route)
 
     @staticmethod
-    async def _deny(scope, receive, send, answer):
-        headers = [(name.encode(), value.encode()) for name, value in _headers_of(answer).items()]
+    async def _deny(scope, receive, send, answer, given):
+        headers = [(name.encode(), value.encode()) for name, value in given.items()]
         prefix = ""
         if scope["type"] == "websocket":
             await receive()
@@ -871,17 +968,20 @@ class WsgiMiddleware(_Middleware):
         self.route = route or (lambda environ: environ.get("developer_overview.route"))
 
     def __call__(self, environ, start_response):
-        started = time.monotonic()
         headers = [(name[5:].replace("_", "-").lower(), value) for name, value in environ.items() if name.startswith("HTTP_")]
+        headers.append(("content-length", environ.get("CONTENT_LENGTH") or "0"))
         environ = {name: value for name, value in environ.items() if not _OF_VERIFIED.match(name.replace("HTTP_", "", 1))}
         ip = self.client_ip(environ) if self.client_ip else environ.get("REMOTE_ADDR")
         path = _sent_path(environ)
-        request = self._request(headers, environ["REQUEST_METHOD"], path, ip)
-        answer = _CONFLICT if request is None else self.verifier.verify(request)
+        request, answer = self._request(headers, environ["REQUEST_METHOD"], path, ip, environ)
+        answer = answer or self._outcome(self.verifier.verify(request))
         if not answer["allowed"]:
+            if self.on_denied:
+                return self.on_denied(environ, start_response, answer)
             phrase = http.client.responses.get(answer["status"], "")
-            start_response(f"{answer['status']} {phrase}", list(_headers_of(answer).items()))
+            start_response(f"{answer['status']} {phrase}", list(self._denial_headers(answer, headers).items()))
             return [json.dumps(answer["problem"]).encode()]
+        started = time.monotonic()
         environ["developer_overview.verified"] = _verified(answer)
         sent = {"status": 500}
 

@@ -44,6 +44,12 @@ const nextHeader = {
   schema: { type: "string" as const },
 };
 
+const protocolOfClients = {
+  description:
+    "The number of the protocol that the service speaks with its clients. A client that states another one in `User-Agent` gets 400.",
+  schema: { type: "string" as const },
+};
+
 /** Returns all error codes with which an operation may respond. */
 function codesOf(path: string, operation: Operation): FailureCode[] {
   return inOrder([
@@ -101,7 +107,7 @@ export function closedTeamDocument(routers: readonly TeamRouter[]): JsonObject {
         description: "A service token with the scope `verify`, which the proxy adds.",
       },
     },
-    headers: { ...headers, "X-Next": nextHeader },
+    headers: { ...headers, "X-Next": nextHeader, "X-Overview-Protocol": protocolOfClients },
     head: { info, servers: [{ url: "/" }], tags },
   });
   addErrorResponses(document, errorResponses);

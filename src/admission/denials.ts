@@ -81,8 +81,8 @@ export function denialContent(
     case "insufficient_scope":
       return {
         code,
-        message: `This operation needs the scope ${scope}.`,
-        headers: { "WWW-Authenticate": `${challenge}, error="insufficient_scope", scope="${scope}"` },
+        message: `This operation needs the scope ${scope?.split(" ").join(" and ").replaceAll("|", " or ")}.`,
+        headers: { "WWW-Authenticate": `${challenge}, error="insufficient_scope", scope="${scope?.replaceAll("|", " ")}"` },
       };
     case "conflict":
       return { code, message: "Another request with this `request_id` came before, with another method, path, scope or cost." };

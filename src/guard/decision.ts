@@ -55,7 +55,10 @@ export interface KeyConfig {
 export interface AdmissionRequest {
   secretHash: string;
   ip: string;
-  /** The scope that the route requires, or null if any key may call the route. */
+  /**
+   * The scope that the route requires, or null if any key may call the route. It can be several scopes, separated by spaces. Each can be a choice: scopes,
+   * separated by `|`.
+   */
   scope: string | null;
   /** False if requests to the route do not count against the limits. Such a route responds even when a limit is reached. */
   counted: boolean;
@@ -212,6 +215,9 @@ export function denialOfState({ state, expiresAt }: Pick<KeyConfig, "state" | "e
   return expiresAt !== null && now >= expiresAt ? "expired_key" : null;
 }
 
+const hasScopes = (own: readonly string[], required: string): boolean =>
+  own.includes(required) || required.split(" ").every((choice) => choice.split("|").some((scope) => own.includes(scope)));
+
 /**
  * Returns the first reason to deny a request, or null if there is no such reason. The API contract fixes the order of the checks: secret,
  * state, expiry, suspension, IP address, scope. This function does not check the rate limit.
@@ -224,6 +230,6 @@ export function denialOf(config: KeyConfig, allowed: readonly AddressRange[], re
   if (ofState !== null) return ofState;
   if (config.suspendedAt) return "account_suspended";
   if (!allowsIp(allowed, request.ip)) return "ip_not_allowed";
-  if (request.scope !== null && !config.scopes.includes(request.scope)) return "insufficient_scope";
+  if (request.scope !== null && !hasScopes(config.scopes, request.scope)) return "insufficient_scope";
   return null;
 }

@@ -6,6 +6,7 @@ import type { VerifyRequest } from "./schemas.ts";
 
 const maxPath = 1024;
 const maxRoute = 200;
+const maxUserAgent = 128;
 
 const isPlain = /^[!#-[\]-~]*$/;
 
@@ -20,12 +21,13 @@ export const routeIn = (route: string): string => route.slice(0, maxRoute).split
 
 /** Returns a request whose descriptions fit the log. A description that does not fit at all is undefined. */
 export function described<Request extends VerifyRequest>(request: Request): Request {
-  const { method = "", path = "", route = "", ip = "" } = request;
+  const { method = "", path = "", route = "", ip = "", user_agent: userAgent = "" } = request;
   return {
     ...request,
     method: methodForm.test(method) ? method : undefined,
     path: pathIn(path) || undefined,
     route: routeIn(route) || undefined,
     ip: clientIpIn(ip),
+    user_agent: userAgent.slice(0, maxUserAgent) || undefined,
   };
 }

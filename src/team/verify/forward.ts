@@ -80,7 +80,7 @@ export interface ForwardedRequest {
   method: string | undefined;
   path: string | undefined;
   ip: string | undefined;
-  userAgent: string;
+  user_agent: string;
 }
 
 /**
@@ -113,7 +113,7 @@ export async function forwardedRequest(db: Db, headers: Headers, settings: Heade
     method: stated("X-Forwarded-Method", "X-Original-Method"),
     path: stated("X-Forwarded-Uri", "X-Original-URI"),
     ip: clientIpIn(headers.get(settings.CLIENT_IP_HEADER || defaultIpHeader) ?? ""),
-    userAgent: headers.get("User-Agent") ?? "",
+    user_agent: headers.get("User-Agent") ?? "",
   };
 }
 

@@ -13,6 +13,13 @@ const description = (maxLength: number, text: string, example: string) =>
     .optional()
     .meta({ description: `${text} A value that does not fit is cut or left out, and never rejected.`, maxLength, example });
 
+const scopeNames = (text: string) =>
+  z
+    .array(z.string().regex(/^[!#-[\]-{}~]{1,100}$/, "Must be the name of a scope."))
+    .min(1)
+    .max(20)
+    .meta({ description: text, example: ["orders:read"] });
+
 export const VerifyRequest = z.strictObject({
   key: z.string().meta({
     description:
@@ -24,6 +31,17 @@ export const VerifyRequest = z.strictObject({
     .regex(scopeForm, "Must be the name of a scope.")
     .optional()
     .meta({ description: "The scope that the key needs.", example: "orders:read" }),
+  scopes: z
+    .strictObject({ all: scopeNames("All of these scopes are needed."), any: scopeNames("At least one of these scopes is needed.") })
+    .partial()
+    .optional()
+    .meta({ description: "The scopes that the key needs, if they are several.", example: { any: ["orders:read", "orders:write"] } }),
+  unknown: z.literal("pass").optional().meta({
+    description:
+      "Asks whether a credential can only be somebody else's, for example a session: `foreign` is then true, and nothing is counted or logged.",
+    example: "pass",
+  }),
+  user_agent: description(128, "The user agent of the client, for the log.", "curl/8.9"),
   ip: description(64, "The IP address of the client, also with a port. Keys with `allowed_ips` need it.", "203.0.113.7"),
   method: description(32, "The method of the request, for the log.", "GET"),
   path: description(1024, "The path of the request, for the log. Its query is left out.", "/orders/7"),
@@ -94,6 +112,11 @@ const report = {
       description: "The route, if the verification did not name it. It is cut.",
       example: "/orders/{id}",
     },
+    streaming: {
+      type: "boolean",
+      description: "Whether the response still runs. Report a long one before ten minutes are over, with its duration so far.",
+      example: false,
+    },
   },
 };
 
@@ -112,6 +135,7 @@ export const VerifyAnswer = z.strictObject({
   status: z.int().meta(meta("The status for the client: 200, or that of the denial.", 200)),
   code: z.string().nullable().meta(meta("The error code of the denial, or null.", null)),
   degraded: z.boolean().meta(meta("Whether D1 decided without counting the request, because its guard could not be reached.", false)),
+  foreign: z.boolean().meta(meta("Whether the credential can only be somebody else's. False unless the request has `unknown`.", false)),
   request_id: z.string().meta(meta("The id of the log entry.", "req_019a1b2c3d4e7f8091a2b3c4d5e6f708")),
   receipt: z.string().nullable().meta(meta("The receipt for your report, or null if there is nothing to report.", "aWyJhY2Nf...")),
   account: z

@@ -1,6 +1,6 @@
 import type { Principal } from "../../admission/authenticate.ts";
-import { limitDetails, limitsIn } from "../../admission/denials.ts";
-import { type Verdict, verifyKey } from "../../admission/verify.ts";
+import { invalidKey, limitDetails, limitsIn } from "../../admission/denials.ts";
+import { decisionMs, undecided, type Verdict, verifyKey } from "../../admission/verify.ts";
 import { credentialsIn, splitJoined } from "../../credentials/credential-in.ts";
 import { importSecretsIn } from "../../credentials/imported-secret.ts";
 import { maskPath, maskSecrets } from "../../credentials/mask-keys.ts";
@@ -15,9 +15,11 @@ import { findImported } from "../../keys/imported/find-imported.ts";
 import { hashOf } from "../../lib/crypto/hash.ts";
 import { failures } from "../../lib/errors/failure.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
+import { withDeadline } from "../../lib/time/deadline.ts";
 import { logRequest } from "../../log/isolate/log-request.ts";
 import { credentialIn } from "./credential.ts";
 import { described } from "./described.ts";
+import { isForeign } from "./forward.ts";
 import type { VerifyAnswer, VerifyRequest } from "./schemas.ts";
 
 /**
@@ -31,11 +33,6 @@ export interface Caller {
   waitUntil: (work: Promise<void>) => void;
 }
 
-/** A request about which the team's own API asks. `userAgent`: the client's, if it is known. */
-export interface Verified extends VerifyRequest {
-  userAgent?: string | undefined;
-}
-
 const hashLength = 64;
 /** Returns a text, or its hash if the text is not shorter. A guard notes texts of attempts, and the client chooses their length. */
 const shortened = (text: string): string => (text.length < hashLength ? text : hashOf(text));
@@ -43,11 +40,30 @@ const shortened = (text: string): string => (text.length < hashLength ? text : h
 /** The method, the path and the route in the log of a request for which they were not given. */
 const notGiven = "-";
 
+/** Returns the scopes that a request needs, in the form of `AdmissionRequest`. */
+function scopeOf({ scope, scopes: { all = [], any = [] } = {} }: VerifyRequest): string | null {
+  const needed = [...(scope === undefined ? [] : [scope]), ...all, ...(any.length > 0 ? [any.join("|")] : [])];
+  return needed.length > 0 ? needed.join(" ") : null;
+}
+
 /** Decides about a request that the team's own API has received, counts it, and logs it. */
-export async function verify(env: Env, caller: Caller, given: Verified): Promise<VerifyAnswer> {
+export async function verify(env: Env, caller: Caller, given: VerifyRequest): Promise<VerifyAnswer> {
   const startedAt = Date.now();
   const request = described(given);
-  const { scope = null, ip = "", cost, request_id: id } = request;
+  const { ip = "", cost, request_id: id } = request;
+  const scope = scopeOf(request);
+  if (request.unknown && credentialsIn(splitJoined(request.key), []).length > 0) {
+    const asked = isForeign(
+      connect(env.DB),
+      { sent: [{ name: /\s/.test(request.key) ? "authorization" : "x-api-key", value: request.key }] },
+      startedAt,
+    );
+    const foreign = await withDeadline(asked, decisionMs, "Reading the forms of keys").catch(undecided);
+    if (foreign !== false) {
+      const denial = foreign === true ? invalidKey : foreign;
+      return { ...answerOf(env, caller, request, { denial, degraded: false, principal: undefined }), foreign: foreign === true };
+    }
+  }
   const { requestId: entryId } = caller;
   const verifying = {
     guards: { ...guardsOf(env), isBounded: true as const },
@@ -73,13 +89,13 @@ export async function verify(env: Env, caller: Caller, given: Verified): Promise
 function log(
   env: Env,
   { requestId, waitUntil }: Caller,
-  request: Verified,
+  request: VerifyRequest,
   { denial, degraded }: Verdict,
   principal: Principal,
   startedAt: number,
 ): void {
   const { keyId, ip, admission } = principal;
-  const { method = notGiven, cost, userAgent = "" } = request;
+  const { method = notGiven, cost, user_agent: userAgent = "" } = request;
   const admitted = denial === null;
   logRequest(env, waitUntil, {
     accountId: admission.key.accountId,
@@ -91,7 +107,7 @@ function log(
     status: denial === null ? null : failures[denial.code].status,
     ip: ip || null,
     errorCode: denial?.code ?? null,
-    missingScope: denial?.code === "insufficient_scope" ? request.scope : undefined,
+    missingScope: denial?.code === "insufficient_scope" ? (scopeOf(request) ?? undefined) : undefined,
     reason: denial?.message,
     admitted,
     counted: admitted && !degraded,
@@ -113,7 +129,7 @@ function log(
 function answerOf(
   env: Env,
   caller: Caller,
-  request: Verified,
+  request: VerifyRequest,
   { denial, degraded, principal }: Omit<Verdict, "principal"> & { principal: Principal | undefined },
 ): VerifyAnswer {
   const admission = principal?.admission;
@@ -126,6 +142,7 @@ function answerOf(
     status,
     code: denial?.code ?? null,
     degraded,
+    foreign: false,
     request_id: requestId,
     receipt: denial === null && request.report && principal ? receiptFor(env, principal, request, { requestId, degraded }) : null,
     ...partiesOf(principal),
@@ -150,7 +167,7 @@ function answerOf(
 function receiptFor(
   env: Env,
   { keyId, ip, admission: { key, secret } }: Principal,
-  request: Verified,
+  request: VerifyRequest,
   { requestId, degraded }: { requestId: string; degraded: boolean },
 ): string {
   const [signing] = signingSecrets(env);
@@ -163,12 +180,12 @@ function receiptFor(
 const minSecretLength = 16;
 
 /** Returns the path for the log: without its query, and with secrets masked. */
-function shownPathOf({ path = notGiven, key }: Verified): string {
+function shownPathOf({ path = notGiven, key }: VerifyRequest): string {
   // `maskPath` knows the keys of this service. An imported key can have any form.
   const secrets = credentialsIn(splitJoined(key), []).filter(({ length }) => length >= minSecretLength);
   return secrets.reduce((shown, secret) => shown.replaceAll(secret, "***"), maskPath(path.split("?")[0] ?? ""));
 }
-const shownRouteOf = ({ route = notGiven }: Verified): string => maskSecrets(route, 200);
+const shownRouteOf = ({ route = notGiven }: VerifyRequest): string => maskSecrets(route, 200);
 
 function partiesOf(principal: Principal | undefined): Pick<VerifyAnswer, "account" | "key"> {
   const { key, verified } = principal?.admission ?? {};

@@ -2,10 +2,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import { freePort } from "../../node/project.ts";
 
-// A small HTTP server that plays a Worker with the faults that the real one cannot produce. The first word of a key says what happens to it. The calls of
-// `slow` are never answered. `late` is answered after 400 ms. `crowd` is answered after 700 ms, and all its keys belong to one account. `made` gets 401
-// after 700 ms. `busy` gets HTTP 503. `reset` has its connection closed. `page` gets a page instead of a decision. `expired` is allowed until a second
-// later. `last` has used up its limit. A batch with a report of `odd` gets 422. All others are allowed, unless `denials` has an answer for them.
+// A small HTTP server that plays a Worker with the faults that the real one cannot produce. The first word of a key says what happens to it. The calls
+// of `slow` are never answered. `late` is answered after 400 ms. `crowd` is answered after 700 ms, and all its keys belong to one account. `made` gets
+// 401 after 700 ms. `busy` gets HTTP 503. `reset` has its connection closed. `page` gets a page instead of a decision. `expired` is allowed until a
+// second later. `last` has used up its limit. `moved` is redirected, `rejects` gets HTTP 401, `empty`, `no` and `half` get no decision, and `once` gets
+// one at its second call. `foreign` is somebody else's if the call asks that. A batch with a report of `odd` gets 422. All others are allowed, unless
+// `denials` has an answer for them.
 
 export interface Call {
   key: string;
@@ -13,6 +15,7 @@ export interface Call {
   path?: string;
   ip?: string;
   scope?: string;
+  unknown?: string;
 }
 
 const textOf = async (request: IncomingMessage) => {
@@ -21,13 +24,16 @@ const textOf = async (request: IncomingMessage) => {
   return Buffer.concat(chunks).toString();
 };
 
+const missing = (token: string): { status: number; code?: string; retryAfter?: number } | undefined =>
+  token === "" ? { status: 401, code: "missing_key" } : undefined;
+
 /** Starts the server. `maxReports`: more reports in a batch get 413. */
 export async function startFakeWorker({ maxReports = 500 } = {}) {
   const port = await freePort();
   const calls: Call[] = [];
   const reports: { receipt: string; status: number; duration_ms: number; route?: string }[] = [];
   /** Denials by the whole credential. */
-  const denials = new Map<string, { status: number; retryAfter?: number }>();
+  const denials = new Map<string, { status: number; code?: string; retryAfter?: number }>();
   const inFlight = new Map<string, number>();
   const most = new Map<string, number>();
   const sockets = new Set<Socket>();
@@ -46,15 +52,24 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
     if (kind === "late") await new Promise((resolve) => setTimeout(resolve, 400));
     if (kind === "crowd" || kind === "made") await new Promise((resolve) => setTimeout(resolve, 700));
     if (kind === "busy") return void response.writeHead(503).end("busy");
+    if (kind === "moved") return void response.writeHead(302, { Location: "/elsewhere" }).end();
+    if (kind === "rejects") return void response.writeHead(401).end("{}");
+    if (kind === "empty") return void response.end();
+    if (kind === "no") return void response.end('{"allowed":"yes","status":200}');
+    if (kind === "half")
+      return void response.writeHead(200, { "Content-Length": 1000 }).write('{"allowed":true,', () => request.socket.destroy());
+    if (kind === "once" && calls.filter(({ key }) => key === call.key).length === 1) return void response.writeHead(503).end("again");
     if (kind === "reset") return void request.socket.destroy();
     if (kind === "page") return void response.end("<html>");
-    const denial = token === "" || kind === "made" ? { status: 401 } : denials.get(token);
-    const { status = 200, retryAfter } = denial ?? {};
+    const foreign = kind === "foreign" && call.unknown === "pass";
+    const denial = foreign || kind === "made" ? { status: 401, code: "invalid_key" } : (denials.get(token) ?? missing(token));
+    const { status = 200, retryAfter, code = "denied" } = denial ?? {};
     const answer = {
       allowed: !denial,
       status,
-      code: denial ? "denied" : null,
+      code: denial ? code : null,
       degraded: false,
+      foreign,
       request_id: "req_1",
       receipt: denial ? null : `${token} ${++receipts}`,
       account: denial ? null : { id: `acc_${kind === "crowd" ? kind : token}`, external_id: null, name: "Acme", metadata: {} },
@@ -72,7 +87,7 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
         ? []
         : [{ name: "hour", limit: 10, used: 1, remaining: kind === "last" ? 0 : 9, resets_at: "2099-01-01T00:00:00.000Z" }],
       headers: retryAfter ? { "Retry-After": String(retryAfter) } : { "X-RateLimit-Limit": "10" },
-      problem: denial ? { type: "about:blank", title: "Denied", status, code: "denied" } : null,
+      problem: denial ? { type: "about:blank", title: "Denied", status, code } : null,
     };
     const body = JSON.stringify(answer);
     // Half of the answers are chunked.

@@ -15,6 +15,7 @@ export const verifier = new Verifier({ url: process.env.OVERVIEW_URL, token: pro
 let runs = 0;
 export const seen = (verified, headers, raw = []) => {
   runs++;
+  if (!verified) return { account: "nobody" };
   const names = [...Object.keys(headers), ...raw.filter((_, index) => index % 2 === 0)];
   return { account: verified.account.id, degraded: verified.degraded, claims: names.filter((name) => /verified/i.test(name)) };
 };
@@ -22,7 +23,11 @@ export const own = (path) => {
   if (path === "/_reports") for (let at = 0; at < 6000; at++) verifier.report({ receipt: "burst " + at, status: 200, durationMs: 1 });
   return path.startsWith("/_") ? { runs, ...verifier.stats() } : null;
 };
-export const options = { clientIp: (req) => req.headers["x-test-ip"] ?? req.socket.remoteAddress, scope: process.env.SCOPE };
+export const options = {
+  clientIp: (req) => req.headers["x-test-ip"] ?? req.socket.remoteAddress,
+  scope: process.env.SCOPE,
+  ...JSON.parse(process.env.OPTIONS ?? "{}"),
+};
 process.once("SIGTERM", () => verifier.close().then(() => process.exit()));
 `;
 
@@ -33,6 +38,9 @@ import { nodeHttp, verifyUpgrade } from "developer-overview-middleware";
 import { own, options, seen, verifier } from "./parts.mjs";
 const handler = (req, res) => {
   const found = seen(req.verified, req.headers, req.rawHeaders);
+  if (req.url === "/fails") res.statusCode = 500;
+  if (req.url === "/hints") res.writeEarlyHints({ link: "</style.css>; rel=preload" });
+  if (req.url === "/hints") res.statusCode = 404;
   if (req.url.startsWith("/wait")) return setTimeout(() => res.end(JSON.stringify(found)), 300);
   res.end(JSON.stringify(found));
 };
@@ -57,7 +65,12 @@ import { own, options, seen, verifier } from "./parts.mjs";
 const app = express();
 app.get(/^\\/_/, (req, res) => res.json(own(req.path)));
 app.use(verify(verifier, options));
-app.use((req, res) => void res.json(seen(req.verified, req.headers, req.rawHeaders)));
+app.use((req, res, next) => {
+  if (req.path === "/hints") res.writeEarlyHints({ link: "</style.css>; rel=preload" });
+  next();
+});
+const statuses = { "/fails": 500, "/hints": 404 };
+app.use((req, res) => void res.status(statuses[req.path] ?? 200).json(seen(req.verified, req.headers, req.rawHeaders)));
 app.listen(process.env.PORT, "127.0.0.1");
 `,
   Fastify: `
@@ -70,7 +83,8 @@ app.addHook("onRequest", async (request, reply) => {
   if (result) return reply.send(result);
 });
 await app.register(verify, { verifier, ...options });
-app.all("/*", async (request) => seen(request.verified, request.headers, request.raw.rawHeaders));
+app.all("/*", async (request, reply) =>
+  reply.code(request.url === "/fails" ? 500 : 200).send(seen(request.verified, request.headers, request.raw.rawHeaders)));
 await app.listen({ port: Number(process.env.PORT), host: "127.0.0.1" });
 `,
   Hono: `
@@ -81,7 +95,7 @@ import { own, options, seen, verifier } from "./parts.mjs";
 const app = new Hono();
 app.get("/:own{_.*}", (c) => c.json(own(c.req.path)));
 app.use(verify(verifier, { ...options, clientIp: (c) => c.req.header("x-test-ip") ?? c.env.incoming.socket.remoteAddress }));
-app.all("/*", (c) => c.json(seen(c.get("verified"), c.req.header())));
+app.all("/*", (c) => c.json(seen(c.get("verified"), c.req.header()), c.req.path === "/fails" ? 500 : 200));
 serve({ fetch: app.fetch, port: Number(process.env.PORT), hostname: "127.0.0.1" });
 `,
 };
@@ -94,6 +108,8 @@ runs = 0
 def seen(verified, names):
     global runs
     runs += 1
+    if verified is None:
+        return {"account": "nobody"}
     claims = [name for name in names if re.search("verified", name, re.I) and name != "developer_overview.verified"]
     return {"account": verified["account"]["id"], "degraded": verified["degraded"], "claims": claims}
 def own(path):
@@ -102,12 +118,13 @@ def own(path):
             verifier.report(f"burst {at}", 200, 1)
     return {"runs": runs, **verifier.stats()}
 scope = os.environ.get("SCOPE")
+options = json.loads(os.environ.get("OPTIONS", "{}"))
 `;
 
 const python: Record<string, string> = {
   ASGI: `
 from developer_overview import AsgiMiddleware
-from parts import json, own, scope, seen, verifier
+from parts import json, options, own, scope as needed, seen, verifier
 
 async def handle(scope, receive, send):
     if scope["type"] == "websocket":
@@ -118,13 +135,13 @@ async def handle(scope, receive, send):
             pass
         return
     body = own(scope["path"]) if scope["path"].startswith("/_") else seen(scope["state"]["verified"], [name.decode() for name, _ in scope["headers"]])
-    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.start", "status": 500 if scope["path"] == "/fails" else 200, "headers": []})
     await send({"type": "http.response.body", "body": json.dumps(body).encode()})
 
 def ip_of(scope):
     return dict(scope["headers"]).get(b"x-test-ip", scope["client"][0].encode()).decode()
 
-verified = AsgiMiddleware(handle, verifier, client_ip=ip_of, scope=scope)
+verified = AsgiMiddleware(handle, verifier, client_ip=ip_of, scope=needed, **options)
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":
@@ -141,15 +158,15 @@ import os, signal
 from socketserver import ThreadingMixIn
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from developer_overview import WsgiMiddleware
-from parts import json, own, scope, seen, verifier
+from parts import json, options, own, scope, seen, verifier
 
 def handle(environ, start_response):
-    start_response("200 OK", [("Content-Type", "application/json")])
+    start_response("500 Internal Server Error" if environ["PATH_INFO"] == "/fails" else "200 OK", [("Content-Type", "application/json")])
     path = environ["PATH_INFO"]
     body = own(path) if path.startswith("/_") else seen(environ["developer_overview.verified"], list(environ))
     return [json.dumps(body).encode()]
 
-verified = WsgiMiddleware(handle, verifier, client_ip=lambda environ: environ.get("HTTP_X_TEST_IP", environ["REMOTE_ADDR"]), scope=scope)
+verified = WsgiMiddleware(handle, verifier, client_ip=lambda environ: environ.get("HTTP_X_TEST_IP", environ["REMOTE_ADDR"]), scope=scope, **options)
 
 def app(environ, start_response):
     return (handle if environ["PATH_INFO"].startswith("/_") else verified)(environ, start_response)
@@ -189,6 +206,22 @@ func (replaced) RoundTrip(*http.Request) (*http.Response, error) { return nil, h
 func main() {
 	// A program may replace the transport that all clients share.
 	http.DefaultTransport = replaced{}
+	var given struct {
+		Preflight, Missing, Unknown string
+		Skip                        []string
+		Cors                        struct{ Origins []string }
+		Routes                      map[string]struct {
+			Scope  string
+			Cost   int
+			Scopes struct{ All, Any []string }
+		}
+	}
+	_ = json.Unmarshal([]byte(os.Getenv("OPTIONS")), &given)
+	var routes []developeroverview.Route
+	for row, needs := range given.Routes {
+		all := developeroverview.Needs{Scope: needs.Scope, Cost: needs.Cost, All: needs.Scopes.All, Any: needs.Scopes.Any}
+		routes = append(routes, developeroverview.Route{Row: row, Needs: all})
+	}
 	verifier, err := developeroverview.New(developeroverview.Options{
 		URL:           os.Getenv("OVERVIEW_URL"),
 		Token:         os.Getenv("SERVICE_TOKEN"),
@@ -200,6 +233,19 @@ func main() {
 			}
 			return "/route"
 		},
+		Preflight: given.Preflight,
+		Missing:   given.Missing,
+		Unknown:   given.Unknown,
+		Origins:   given.Cors.Origins,
+		Skip: func(r *http.Request) bool {
+			for _, path := range given.Skip {
+				if r.URL.EscapedPath() == path {
+					return true
+				}
+			}
+			return false
+		},
+		Routes: routes,
 		ClientIP: func(r *http.Request) string {
 			if given, isSet := r.Header["X-Test-Ip"]; isSet {
 				return given[0]
@@ -214,6 +260,10 @@ func main() {
 	verified := verifier.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		atomic.AddInt64(&runs, 1)
 		found := developeroverview.FromContext(r.Context())
+		if found == nil {
+			_ = json.NewEncoder(w).Encode(map[string]string{"account": "nobody"})
+			return
+		}
 		switch r.URL.Path {
 		case "/socket":
 			connection, buffer, err := w.(http.Hijacker).Hijack()
@@ -229,6 +279,9 @@ func main() {
 			w.WriteHeader(http.StatusEarlyHints)
 			w.WriteHeader(http.StatusNotFound)
 			return
+		}
+		if r.URL.Path == "/fails" {
+			w.WriteHeader(http.StatusInternalServerError)
 		}
 		claims := []string{}
 		for name := range r.Header {

@@ -171,7 +171,7 @@ describe("With leases", () => {
     },
   );
 
-  it("no response of one isolate shows less than what is used, also if requests were in flight when a lease came", async () => {
+  it("no response of one isolate shows less than what is used, with requests in flight when a lease comes", async () => {
     for (let seed = 1; seed <= 60; seed++) {
       const rate = [3, 20, 400][seed % 3] ?? 1;
       const limits = [{ per: "hour", limit: 100_000 }] as const;

@@ -63,7 +63,7 @@ class Pair {
     return { by: "guard", admission: this.holder.takeAnswer(keyId, { ...question, at }, answer, this.moment) };
   }
 
-  /** Sends three requests, of which a lease decides the last one. */
+  /** Sends three requests. A lease decides about the last one. */
   async warmUp(): Promise<void> {
     await this.request();
     await this.request();

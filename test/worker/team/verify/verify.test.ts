@@ -46,6 +46,53 @@ describe("Verify", () => {
     expect(body.headers["WWW-Authenticate"]).toMatch(/^Bearer realm="api"/);
   });
 
+  it("needs all scopes of `all`, and at least one of `any`", async () => {
+    const { accountId } = await makeTenant();
+    const { key } = await makeKey(accountId, { scopes: ["tasks:read", "users:read"] });
+    const cases: [object, string | null][] = [
+      [{ all: ["tasks:read", "users:read"] }, null],
+      [{ all: ["tasks:read", "tasks:write"] }, "tasks:read tasks:write"],
+      [{ any: ["tasks:write", "users:read"] }, null],
+      [{ any: ["tasks:write", "users:write"] }, "tasks:write users:write"],
+      [{ all: ["tasks:read"], any: ["tasks:write", "users:read"] }, null],
+      [{ all: ["tasks:write"], any: ["users:read"] }, "tasks:write users:read"],
+    ];
+    // The second round meets denials that the isolate remembers.
+    for (const [scopes, missing] of [...cases, ...cases]) {
+      const { body } = await verify(token, { key, scopes });
+      expect([scopes, body.code]).toEqual([scopes, missing === null ? null : "insufficient_scope"]);
+      if (missing !== null) expect(body.headers["WWW-Authenticate"]).toContain(`scope="${missing}"`);
+    }
+  });
+
+  it("says that a credential can only be somebody else's if the request asks, and never that of a key or of none", async () => {
+    const tenant = await makeTenant();
+    const { key } = tenant;
+    const forged = newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" });
+    const foreign = async (text: string, unknown?: "pass") =>
+      (await verify(token, { key: text, ...(unknown && { unknown }) })).body.foreign;
+    expect(await foreign("Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2ln", "pass")).toBe(true);
+    expect(await foreign("Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2ln")).toBe(false);
+    for (const text of [`Bearer ${key}`, key, forged, `Bearer ${forged}`, "", "Bearer", `Bearer ${btoa(key)}`])
+      expect([text, await foreign(text, "pass")]).toEqual([text, false]);
+    expect((await verify(token, { key, unknown: "pass", user_agent: "sample/2.1" })).body.allowed).toBe(true);
+    await within2s(
+      () => verifiedEntries(tenant),
+      (entries: { user_agent: string }[]) => entries.some((entry) => entry.user_agent === "sample/2.1"),
+    );
+  });
+
+  it("speaks one protocol, and names it to a client with another one", async () => {
+    const send = (agent: string) => operate("POST", "/verify", { key: "" }, token, { "User-Agent": agent });
+    for (const agent of ["developer-overview-go/0.1.0 (protocol 1)", "curl/8.9"]) {
+      const { status, headers } = await send(agent);
+      expect([status, headers.get("X-Overview-Protocol")]).toEqual([200, "1"]);
+    }
+    const { status, body } = await send("developer-overview-go/9.0.0 (protocol 2)");
+    expect([status, body.code]).toEqual([400, "invalid_header"]);
+    expect(body.detail).toContain("protocol 1");
+  });
+
   const basic = (text: string) => `Basic ${Buffer.from(text).toString("base64")}`;
 
   it("takes a key under each scheme that clients use, and the same key twice as one", async () => {

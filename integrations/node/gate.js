@@ -1,0 +1,152 @@
+import { credentialOf } from "./request.js";
+
+// Which requests are decided, what they need, and what a denial says: the part that all frameworks share.
+
+const defaultKeyHeaders = ["authorization", "x-api-key"];
+/** The headers that a page of another origin may read on a denial. */
+const exposed = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset";
+/** Denials that end a connection that is open. */
+const ofState = ["invalid_key", "revoked_key", "disabled_key", "expired_key", "account_suspended"];
+/** A response that still runs is reported before its entry in the log closes, after ten minutes. */
+const streamMs = 570_000;
+
+const refused = (status, code, title, detail) => ({
+  allowed: false,
+  status,
+  code,
+  headers: {},
+  account: null,
+  key: null,
+  problem: { type: "about:blank", title, status, detail, code },
+});
+
+const conflict = () => refused(400, "invalid_header", "Invalid header", "The request has two different credentials.");
+const noRoute = () => refused(404, "not_found", "Not found", "This API has no such route.");
+
+/** The decision on a request that runs without an identity, because the team said so. */
+const passed = { allowed: true, passes: true, status: 200, code: null, headers: {}, receipt: null };
+
+/** Returns the pattern of a row like `GET /orders/:id`. Servers differ in how they read case, slashes and encoded characters, so it fits all of them. */
+function patternOf(row) {
+  const [method, path = ""] = row.split(" ");
+  const parts = path.split("/").map((part) => (part.startsWith(":") ? "[^/]+" : part === "*" ? ".*" : part.replaceAll(/[^\w]/g, "\\$&")));
+  return { method: method.toUpperCase(), form: new RegExp(`^${parts.join("/+")}/*$`, "i") };
+}
+
+function decoded(path) {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+}
+
+/** Which requests are decided, and what they need. Made once for each place where the middleware is mounted. */
+export class Gate {
+  #verifier;
+  #options;
+  #rows;
+
+  constructor(verifier, options = {}) {
+    for (const name of ["preflight", "missing", "unknown"])
+      if (![undefined, "deny", "pass"].includes(options[name])) throw new TypeError(`\`${name}\` must be "deny" or "pass".`);
+    if (options.cors && !Array.isArray(options.cors.origins)) throw new TypeError("`cors` needs `origins`, a list.");
+    this.#verifier = verifier;
+    this.#options = options;
+    this.#rows = options.routes && Object.entries(options.routes).map(([row, needs]) => ({ ...patternOf(row), needs }));
+  }
+
+  /** Decides about a request. `valuesOf`: returns the values of a header. `own`: the options of its route. */
+  async decide({ method, path, ip, valuesOf, raw }, own = {}) {
+    const options = { ...this.#options, ...own };
+    const { skip, keyHeaders = defaultKeyHeaders } = options;
+    const plain = path.split("?")[0];
+    if (Array.isArray(skip) ? skip.includes(plain) : skip?.(raw)) return passed;
+    const key = credentialOf(keyHeaders.flatMap((name) => valuesOf(name.toLowerCase())));
+    if (key === null) return conflict();
+    if (key === "" && options.preflight === "pass" && isPreflight(method, valuesOf)) return passed;
+    if (key === "" && options.missing === "pass") return passed;
+    const needs = this.#needsOf(method, plain, options);
+    if (needs === null) return noRoute();
+    const { scope, scopes, cost } = needs;
+    const [userAgent] = valuesOf("user-agent");
+    const answer = await this.#verifier.verify({
+      key,
+      method,
+      path,
+      ip,
+      ...(scope && { scope }),
+      ...(scopes && { scopes }),
+      ...(cost && { cost }),
+      ...(userAgent && { user_agent: userAgent }),
+      ...(options.unknown === "pass" && key !== "" && { unknown: "pass" }),
+    });
+    return answer.foreign && options.unknown === "pass" ? passed : answer;
+  }
+
+  /** Returns the headers of a denial. A page of an allowed origin can read it. */
+  headersOf(answer, valuesOf) {
+    const [origin = ""] = valuesOf("origin");
+    const { origins = [] } = this.#options.cors ?? {};
+    const isAllowed = origin !== "" && (origins.includes("*") || origins.includes(origin));
+    return {
+      ...answer.headers,
+      "Content-Type": "application/problem+json",
+      "Cache-Control": "no-store",
+      ...(this.#options.cors && { Vary: "Origin" }),
+      ...(isAllowed && { "Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": exposed }),
+    };
+  }
+
+  get onDenied() {
+    return this.#options.onDenied;
+  }
+
+  /** Follows a request that runs. Returns its identity, or null, and the function that reports its response. */
+  follow(answer, routeOf) {
+    const startedAt = performance.now();
+    const aborting = answer.passes ? null : new AbortController();
+    const forget = aborting && this.#verifier.watch(answer, aborting);
+    let isReported = false;
+    const report = (status, streaming = false) => {
+      if (!streaming) clearTimeout(timer);
+      if (!streaming) forget?.();
+      if (isReported) return;
+      isReported = true;
+      const durationMs = performance.now() - startedAt;
+      this.#verifier.report({ receipt: answer.receipt, status, durationMs, route: routeOf(), ...(streaming && { streaming }) });
+    };
+    let sent = () => 200;
+    const timer = setTimeout(() => report(sent(), true), streamMs).unref?.();
+    const { account, key, degraded, request_id: requestId } = answer;
+    const verified = answer.passes ? null : { account, key, degraded, requestId, signal: aborting.signal };
+    return {
+      verified,
+      report,
+      /** Says how to read the status of a response that still runs. */
+      statusBy: (read) => {
+        sent = read;
+      },
+    };
+  }
+
+  /** Returns what a request needs, or null if there is a table of routes and no row fits. */
+  #needsOf(method, path, options) {
+    if (!this.#rows) return options;
+    const shown = decoded(path);
+    const row = this.#rows.find((each) => (each.method === "*" || each.method === method) && each.form.test(shown));
+    return row ? { ...options, ...row.needs } : null;
+  }
+}
+
+/** Returns whether a denial ends connections that are open. */
+export const endsConnections = ({ allowed, code }) => !allowed && ofState.includes(code);
+
+const isPreflight = (method, valuesOf) =>
+  method === "OPTIONS" &&
+  filled(valuesOf("origin")) &&
+  filled(valuesOf("access-control-request-method")) &&
+  !filled(valuesOf("transfer-encoding")) &&
+  !valuesOf("content-length").some((value) => value && value !== "0");
+
+const filled = (values) => values.some((value) => Boolean(value));
