@@ -29,12 +29,7 @@ export async function exactTable(folder: string): Promise<string> {
 async function send(folder: string, { keys, isolates, kills }: { keys: number; isolates: number; kills: boolean }) {
   const secrets = await prepare(folder, Array<number>(keys).fill(keys === 1 ? limit : 10 * limit));
   const script = bundle("src/index.ts", folder);
-  // A port that was free a moment ago can be that of a request now.
-  const start = (tries = 5): Promise<Served> =>
-    serve(script, join(folder, "state"), { isolates }).catch((error: unknown) => {
-      if (tries === 1) throw error;
-      return start(tries - 1);
-    });
+  const start = () => serve(script, join(folder, "state"), { isolates });
   let served: Served = await start();
   if (keys > 1) await limitAccount(served, secrets[0] ?? "");
   const counts = { admitted: 0, failed: 0, kills: 0 };

@@ -77,7 +77,18 @@ export async function freePort(): Promise<number> {
  * Starts workerd with a bundle and the bindings of wrangler.toml. D1 and the Durable Objects store their data in `folder`. A deployed D1 runs
  * on another machine and does not block the Worker's only thread. Each database therefore runs in its own process.
  */
-export async function serve(script: string, folder: string, { isolates = 1, through = (ports) => ports }: Flags = {}): Promise<Served> {
+export async function serve(script: string, folder: string, flags: Flags = {}): Promise<Served> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await serveOnce(script, folder, flags);
+    } catch (error) {
+      // A port that was free a moment ago can be that of another connection now.
+      if (tries === 5 || !String(error).includes("Address already in use")) throw error;
+    }
+  }
+}
+
+async function serveOnce(script: string, folder: string, { isolates = 1, through = (ports) => ports }: Flags): Promise<Served> {
   mkdirSync(join(folder, "objects"), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);

@@ -1,6 +1,8 @@
+import type { LeaseReturn } from "../budget/holding.ts";
 import type { KeyVerifier } from "../credentials/verified-keys.ts";
 import type { Admission, AdmissionRequest } from "../guard/decision.ts";
 import { type Guards, requestAdmission } from "../guard/guards.ts";
+import { processLeaseMs } from "../guard/lease-setting.ts";
 import type { FailureContent } from "../lib/errors/failure.ts";
 import { type Moment, thisMoment } from "../lib/time/moment.ts";
 import { beginDecision, endDecision } from "../lib/time/turns.ts";
@@ -100,6 +102,34 @@ export async function admitKey(
   denialCache.store(keyId, request, admission, now);
   leases.keep(guards, keyId, request, thisMoment(), inBackground);
   const principal = { keyId, ip: request.ip, admission };
+  return admission.refusal === null ? { principal } : denied(principal, request);
+}
+
+/** The wish of a process of the team for a lease. `returns`: what is left of its leases. */
+export interface LeaseForProcess {
+  want: number;
+  returns: readonly LeaseReturn[];
+}
+
+/** Decides like `admitKey`, at the guard. The admission of a process can bring a lease. */
+export async function admitForProcess(
+  guards: Guards,
+  { keyId, request }: Credential,
+  wish: LeaseForProcess,
+): Promise<{ principal: Principal } | Denied> {
+  const at = thisMoment();
+  const question = { ...request, ...wish, leaseMs: processLeaseMs };
+  const answer = await requestAdmission(guards, keyId, question);
+  countDecisions({ guard: 1 });
+  if (answer === null) {
+    leases.drop(keyId);
+    return { denial: invalidKey };
+  }
+  const { lease, ...decision } = answer;
+  const admission = leases.takeAnswer(keyId, { ...request, at }, decision, thisMoment());
+  denialCache.store(keyId, request, admission, at);
+  if (lease) countDecisions({ given: lease.units, wasted: lease.wasted });
+  const principal = { keyId, ip: request.ip, admission: lease ? { ...admission, lease } : admission };
   return admission.refusal === null ? { principal } : denied(principal, request);
 }
 

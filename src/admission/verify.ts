@@ -7,7 +7,7 @@ import { Failure, type FailureContent } from "../lib/errors/failure.ts";
 import { parseIpList } from "../lib/net/ip-list.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import { thisMoment } from "../lib/time/moment.ts";
-import { admitKey, authenticateKey, type Denied, type Principal } from "./authenticate.ts";
+import { admitForProcess, admitKey, authenticateKey, type Denied, type LeaseForProcess, type Principal } from "./authenticate.ts";
 import { denialContent, invalidKey } from "./denials.ts";
 import type { InBackground } from "./lease-holder.ts";
 
@@ -29,6 +29,8 @@ export interface Verification {
   entryId: string;
   /** The caller's own id of the request, and a text that describes the request. */
   attempt?: { id: string; about: string } | undefined;
+  /** Present if a process of the team may get a lease. Gets the key. */
+  forProcess?: ((keyId: string) => LeaseForProcess) | undefined;
 }
 
 /** What `verifyKey` needs. `findImported` looks for a key whose secret is not of this service's form. `readUnguarded` reads a key from D1. */
@@ -65,7 +67,7 @@ export async function verifyKey(verifying: Verifying, verification: Verification
   }
 }
 
-async function decide(verifying: Verifying, { credential, scope, ip, cost, ...verification }: Verification): Promise<Verdict> {
+async function decide(verifying: Verifying, { credential, scope, ip, cost, forProcess, ...verification }: Verification): Promise<Verdict> {
   const { accountIds, entryId, attempt } = verification;
   const request = { ip, scope, counted: true, cost, verification: { accountIds, entryId, attempt } };
   const secretKey = await credential();
@@ -74,7 +76,9 @@ async function decide(verifying: Verifying, { credential, scope, ip, cost, ...ve
   const outcome = authenticateKey({ verify: () => found }, secretKey, request, thisMoment());
   if ("denial" in outcome) return deniedAs(outcome, entryId);
   try {
-    const admitted = await admitKey(verifying.guards, outcome.credential, verifying.inBackground);
+    const { guards, inBackground } = verifying;
+    const wish = forProcess?.(outcome.credential.keyId);
+    const admitted = await (wish ? admitForProcess(guards, outcome.credential, wish) : admitKey(guards, outcome.credential, inBackground));
     return "denial" in admitted ? deniedAs(admitted, entryId) : { denial: null, principal: admitted.principal, degraded: false };
   } catch (error) {
     if (!isUnreachable(error)) throw error;

@@ -73,6 +73,8 @@ export interface AdmissionRequest {
    * a lease.
    */
   want?: number | undefined;
+  /** How long a lease may last for the caller, in milliseconds, if it is a process of the team. */
+  leaseMs?: number | undefined;
   /** What is left of the caller's leases that are over. */
   returns?: readonly LeaseReturn[] | undefined;
 }

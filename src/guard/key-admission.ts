@@ -153,7 +153,7 @@ export class KeyAdmission {
       this.#attempts.add(config.accountId, attempt.id, { about: attempt.about, entryId, countedAt: now });
     if (decision === null) return null;
     const admission = this.#admissionOf(key, request, decision, now);
-    const lease = admission.refusal === null && request.cost <= 1 ? this.counts.lease(key, request.want ?? 0, now) : null;
+    const lease = admission.refusal === null && request.cost <= 1 ? this.counts.lease(key, request, now) : null;
     this.counts.store();
     return lease ? { ...admission, lease } : admission;
   }

@@ -3,7 +3,7 @@ import type { Holding, LeaseReturn } from "../budget/holding.ts";
 import type { FixedPeriod, Limit, LimitUsage, Period, SharedUsage } from "../budget/limits.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { AccountUnits } from "./account-units.ts";
-import { type Admission, type KeyConfig, type Lease, limitsOf } from "./decision.ts";
+import { type Admission, type AdmissionRequest, type KeyConfig, type Lease, limitsOf } from "./decision.ts";
 import { isNearLimit } from "./events.ts";
 import {
   addLease,
@@ -55,6 +55,8 @@ export interface Own {
   setAlarmBy: (at: number) => void;
   inBackground: (work: Promise<unknown>) => void;
 }
+
+type LeaseWish = Pick<AdmissionRequest, "want" | "leaseMs">;
 
 interface Stored extends StoredWindows {
   holding?: Holding;
@@ -120,11 +122,10 @@ export class KeyCounts {
     return { refusal: null };
   }
 
-  /** Counts units for a lease. `want`: see `leaseTerms`. Returns null if there is no lease. */
-  lease({ config, limits, shared }: LoadedKey, want: number, now: number): Lease | null {
-    const { leaseMs } = this.#own;
+  /** Counts units for a lease. `want`: see `leaseTerms`. `leaseMs`: how long it may last. Returns null if there is no lease. */
+  lease({ config, limits, shared }: LoadedKey, { want = 0, leaseMs = this.#own.leaseMs }: LeaseWish, now: number): Lease | null {
     const hasBuckets = limits.some(({ per }) => per === "second" || per === "minute");
-    if (want < 1 || leaseMs === 0 || this.#isErased || hasBuckets) return null;
+    if (want < 1 || this.#own.leaseMs === 0 || this.#isErased || hasBuckets) return null;
     const current = windowsAt(this.#windows, limits, now);
     const isShared = shared.limits.length > 0;
     const left = Math.min(leftIn(current, limits), isShared ? this.units.leasable(shared) : Number.POSITIVE_INFINITY);

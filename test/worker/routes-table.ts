@@ -49,6 +49,8 @@ GET /api/v1/audit | audit:read | shares CPU
 GET /api/v1/openapi.json | public | conditional
 GET /api/v1/openapi.yaml | public | conditional
 POST /team/v1/verify | verify | reaches handler
+POST /team/v1/leases | verify | reaches handler
+POST /team/v1/entries | verify | reaches handler
 POST /team/v1/reports | verify | reaches handler
 GET /team/v1/accounts | accounts:read | reaches handler
 POST /team/v1/accounts | accounts:write | reaches handler | idempotent

@@ -2,10 +2,11 @@ import { createRoute } from "@hono/zod-openapi";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { body, post } from "../../api/route-parts/requests.ts";
-import { callerOf } from "../context.ts";
+import { callerOf, type TeamContext } from "../context.ts";
 import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
+import { lease } from "../verify/leases.ts";
 import { protocolHeader, requireProtocol } from "../verify/protocol.ts";
-import { report } from "../verify/reports.ts";
+import { type Holder, report, storeEntries } from "../verify/reports.ts";
 import * as schemas from "../verify/schemas.ts";
 import { verify } from "../verify/verify.ts";
 
@@ -28,6 +29,46 @@ routes.openapi(verifyRequest, async (c) => {
   requireProtocol(c.req.header("User-Agent") ?? "");
   return respondJson(c, await verify(c.env, callerOf(c, c.get("token").accountIds), c.req.valid("json")), 200, protocolHeader);
 });
+
+const leaseKeys = createRoute({
+  ...post("/leases", "lease", "Lease keys"),
+  description:
+    "Decides about requests, and gives your process leases: with a lease, it decides about the next requests of a key by itself, for two seconds. The units of a lease are counted already. Give back what is left after its end. A key that cannot be answered within 300 ms is 503 with `retry`.",
+  tags,
+  ...requireTokenScope("verify", "handler"),
+  ...failsWith("invalid_header"),
+  request: { body: body(schemas.LeasesRequest) },
+  responses: { 200: teamJson(schemas.LeasesAnswer, "One answer for each key, in order.", ...Object.keys(protocolHeader)) },
+});
+
+routes.openapi(leaseKeys, async (c) => {
+  requireProtocol(c.req.header("User-Agent") ?? "");
+  const holder = holderOf(c);
+  return respondJson(c, await lease(c.env, callerOf(c, holder.accountIds), holder, c.req.valid("json").keys), 200, protocolHeader);
+});
+
+const storeEntriesOfHolder = createRoute({
+  ...post("/entries", "storeEntries", "Store entries"),
+  description:
+    "Adds requests that your process decided by leases to the request log. Each entry is decided by itself and stored once. An entry is 422 if its lease was not given to your token, or has no units left.",
+  tags,
+  ...requireTokenScope("verify", "handler"),
+  ...failsWith("invalid_header"),
+  request: { body: body(schemas.EntriesRequest) },
+  responses: { 200: teamJson(schemas.ReportsAnswer, "One result for each entry, in order.", ...Object.keys(protocolHeader)) },
+});
+
+routes.openapi(storeEntriesOfHolder, async (c) => {
+  requireProtocol(c.req.header("User-Agent") ?? "");
+  const data = await storeEntries(c.env, holderOf(c), c.req.valid("json").entries);
+  return respondJson(c, { data }, 200, protocolHeader);
+});
+
+/** Returns the process that holds leases, by its token. */
+const holderOf = (c: TeamContext): Holder => {
+  const { id, accountIds } = c.get("token");
+  return { issuer: id ?? c.get("operator"), accountIds };
+};
 
 const reportResponses = createRoute({
   ...post("/reports", "report", "Report responses"),

@@ -19,6 +19,16 @@ const pathIn = (path: string): string => encoded(path.slice(0, maxPath)).slice(0
 /** Returns a route in its encoded form, with at most 200 characters. Spaces stay. */
 export const routeIn = (route: string): string => route.slice(0, maxRoute).split(" ").map(encoded).join(" ").slice(0, maxRoute);
 
+/** Reads what describes a request of any form. */
+export function describedIn(given: Record<string, unknown>): Partial<VerifyRequest> {
+  const text = (name: string) => (typeof given[name] === "string" ? given[name] : undefined);
+  const { cost } = given;
+  const units = typeof cost === "number" && Number.isInteger(cost) && cost >= 1 && cost <= 1000 ? cost : 1;
+  const names = ["method", "path", "route", "ip", "user_agent"] as const;
+  const texts = Object.fromEntries(names.map((name) => [name, text(name)]));
+  return described({ key: "", report: true, ...texts, cost: units });
+}
+
 /** Returns a request whose descriptions fit the log. A description that does not fit at all is undefined. */
 export function described<Request extends VerifyRequest>(request: Request): Request {
   const { method = "", path = "", route = "", ip = "", user_agent: userAgent = "" } = request;

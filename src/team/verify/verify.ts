@@ -1,6 +1,6 @@
 import type { Principal } from "../../admission/authenticate.ts";
 import { invalidKey, limitDetails, limitsIn } from "../../admission/denials.ts";
-import { decisionMs, undecided, type Verdict, verifyKey } from "../../admission/verify.ts";
+import { decisionMs, undecided, type Verdict, type Verification, verifyKey } from "../../admission/verify.ts";
 import { credentialsIn, splitJoined } from "../../credentials/credential-in.ts";
 import { importSecretsIn } from "../../credentials/imported-secret.ts";
 import { maskPath, maskSecrets } from "../../credentials/mask-keys.ts";
@@ -47,7 +47,16 @@ function scopeOf({ scope, scopes: { all = [], any = [] } = {} }: VerifyRequest):
 }
 
 /** Decides about a request that the team's own API has received, counts it, and logs it. */
-export async function verify(env: Env, caller: Caller, given: VerifyRequest): Promise<VerifyAnswer> {
+export const verify = async (env: Env, caller: Caller, given: VerifyRequest): Promise<VerifyAnswer> =>
+  (await verifyFor(env, caller, given)).answer;
+
+/** Decides like `verify`. `forProcess`: see `Verification`. Returns the answer, and the principal if the caller may ask about it. */
+export async function verifyFor(
+  env: Env,
+  caller: Caller,
+  given: VerifyRequest,
+  forProcess?: Verification["forProcess"],
+): Promise<{ answer: VerifyAnswer; principal?: Principal | undefined }> {
   const startedAt = Date.now();
   const request = described(given);
   const { ip = "", cost, request_id: id } = request;
@@ -61,7 +70,9 @@ export async function verify(env: Env, caller: Caller, given: VerifyRequest): Pr
     const foreign = await withDeadline(asked, decisionMs, "Reading the forms of keys").catch(undecided);
     if (foreign !== false) {
       const denial = foreign === true ? invalidKey : foreign;
-      return { ...answerOf(env, caller, request, { denial, degraded: false, principal: undefined }), foreign: foreign === true };
+      return {
+        answer: { ...answerOf(env, caller, request, { denial, degraded: false, principal: undefined }), foreign: foreign === true },
+      };
     }
   }
   const { requestId: entryId } = caller;
@@ -78,12 +89,14 @@ export async function verify(env: Env, caller: Caller, given: VerifyRequest): Pr
   const verdict = await verifyKey(verifying, {
     credential: () => credentialIn(connect(env.DB), splitJoined(request.key), "Authorization"),
     ...about,
+    forProcess,
   });
   const { principal } = verdict;
   // If the token may not ask about the account of the key, the request is not logged there.
   const isKnown = principal !== undefined && (caller.accountIds?.includes(principal.admission.key.accountId) ?? true);
   if (isKnown) log(env, caller, request, verdict, principal, startedAt);
-  return answerOf(env, caller, request, { ...verdict, principal: isKnown ? principal : undefined });
+  const known = isKnown ? principal : undefined;
+  return { answer: answerOf(env, caller, request, { ...verdict, principal: known }), principal: known };
 }
 
 function log(
@@ -126,7 +139,7 @@ function log(
   });
 }
 
-function answerOf(
+export function answerOf(
   env: Env,
   caller: Caller,
   request: VerifyRequest,

@@ -121,15 +121,6 @@ describe("A busy key", () => {
     expect(Date.now() - startedAt).toBeLessThan(secondMs);
   });
 
-  it("with a limit per second or minute has no lease", async () => {
-    const { accountId } = await makeTenant();
-    const key = await makeKey(accountId, { limits: [{ per: "minute", limit: 1000 }] } as object);
-    const before = await decided();
-    await warmUp(key);
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    expect((await decided()).given).toBe(before.given);
-  });
-
   it("is never over its limit while its guard is killed again and again, and what a kill wastes is bounded", async () => {
     const limit = 400;
     const tenant = await makeTenant({ hourlyLimit: limit });

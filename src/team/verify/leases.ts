@@ -1,0 +1,97 @@
+import { admitForProcess, type LeaseForProcess } from "../../admission/authenticate.ts";
+import { type LeaseReceipt, leaseReceiptOf, newLeaseReceipt } from "../../credentials/receipt.ts";
+import { signingSecrets } from "../../credentials/signing-secrets.ts";
+import { connect } from "../../db/client.ts";
+import type { Admission } from "../../guard/decision.ts";
+import { callGuard, guardsOf } from "../../guard/guards.ts";
+import { knownForms } from "../../keys/imported/find-imported.ts";
+import { newId } from "../../lib/ids.ts";
+import type { Holder } from "./reports.ts";
+import type { LeaseItem, LeasesAnswer } from "./schemas.ts";
+import { answerOf, type Caller, verifyFor } from "./verify.ts";
+
+// Leases for the team's own processes: with a lease, a process decides about the requests of a key by itself. The rules are those of `guard/lease.ts`.
+
+/** The time after which the answer goes, without the keys whose guards have not responded, in milliseconds. */
+const answerMs = 300;
+
+type Answer = LeasesAnswer["data"][number];
+
+const noLease = { lease: null, units: 0, for_ms: 0, allowed_ips: [] };
+
+/** Decides about the requests that wait, and gives and renews leases. Each key is answered by itself. */
+export async function lease(env: Env, caller: Caller, { issuer }: Holder, items: readonly LeaseItem[]): Promise<LeasesAnswer> {
+  const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), answerMs));
+  const forms = knownForms(connect(env.DB), Date.now()).catch(() => []);
+  const data = await Promise.all(
+    items.map(async (item, index): Promise<Answer> => {
+      const own = { ...caller, requestId: newId("req", Date.now()) };
+      const answer = await Promise.race([answerItem(env, own, issuer, item), late]);
+      const busy = { denial: unavailable, degraded: false, principal: undefined };
+      return { ...(answer ?? { ...answerOf(env, own, plain, busy), ...noLease }), retry: answer === null, index };
+    }),
+  );
+  const known = (await Promise.race([forms, late])) ?? [];
+  return { data, forms: known.map(({ prefix, minLength, maxLength, alphabet }) => ({ prefix, minLength, maxLength, alphabet })) };
+}
+
+const unavailable = { code: "unavailable", message: "The guard of this key has not responded yet. Ask again." } as const;
+const invalidLease = { code: "invalid_key", message: "This is no lease of this token." } as const;
+const plain = { key: "", cost: 1, report: false } as const;
+
+async function answerItem(
+  env: Env,
+  caller: Caller,
+  issuer: string,
+  { key, lease: text, request, want, back }: LeaseItem,
+): Promise<Omit<Answer, "index" | "retry">> {
+  const signing = signingSecrets(env);
+  const returns = back.flatMap(({ lease: each, unused }) => {
+    const read = leaseReceiptOf(each, signing);
+    return read?.issuer === issuer ? [{ ...read, unused: Math.min(unused, read.units) }] : [];
+  });
+  const wishFor = (keyId: string): LeaseForProcess => ({
+    want,
+    returns: returns.filter((each) => each.keyId === keyId).map(({ id, unused }) => ({ id, unused })),
+  });
+  if (key !== undefined) {
+    const { answer, principal } = await verifyFor(env, caller, { ...plain, ...request, key }, wishFor);
+    return { ...answer, ...leaseOf(env, issuer, principal) };
+  }
+  const held = leaseReceiptOf(text ?? "", signing);
+  if (held?.issuer !== issuer || !(caller.accountIds?.includes(held.accountId) ?? true))
+    return { ...answerOf(env, caller, plain, { denial: invalidLease, degraded: false, principal: undefined }), ...noLease };
+  return renew(env, caller, issuer, held, wishFor(held.keyId));
+}
+
+/** Renews a lease. Without a wish for units, only takes back what is left. */
+async function renew(
+  env: Env,
+  caller: Caller,
+  issuer: string,
+  { keyId, secretHash }: LeaseReceipt,
+  wish: LeaseForProcess,
+): Promise<Omit<Answer, "index" | "retry">> {
+  const guards = { ...guardsOf(env), isBounded: true as const };
+  const verification = { accountIds: caller.accountIds, entryId: caller.requestId };
+  const credential = { keyId, request: { secretHash, ip: "", scope: null, counted: true, cost: 0, verification } };
+  if (wish.want === 0) await callGuard(guards, keyId, (guard) => guard.settle(wish.returns));
+  const outcome = wish.want === 0 ? { principal: undefined } : await admitForProcess(guards, credential, wish);
+  const denial = "denial" in outcome ? outcome.denial : null;
+  const { principal } = outcome;
+  return { ...answerOf(env, caller, plain, { denial, degraded: false, principal }), ...leaseOf(env, issuer, principal) };
+}
+
+function leaseOf(
+  env: Env,
+  issuer: string,
+  principal: { keyId: string; admission: Admission } | undefined,
+): Pick<Answer, "lease" | "units" | "for_ms" | "allowed_ips"> {
+  const { lease: given, secret } = principal?.admission ?? {};
+  const [signing] = signingSecrets(env);
+  if (!principal || !given || !secret) return noLease;
+  const { config, id, units, forMs } = given;
+  const secretHash = secret === "current" ? config.secretHash : (config.previousSecretHash ?? "");
+  const about = { id, units, issuer, keyId: principal.keyId, secretHash, accountId: config.accountId, logWriter: config.logWriter, secret };
+  return { lease: newLeaseReceipt(about, signing), units, for_ms: forMs, allowed_ips: config.allowedIps };
+}
