@@ -1,4 +1,6 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { stripTypeScriptTypes } from "node:module";
 import { join } from "node:path";
 import { type JsonObject, operationsIn, parametersOf } from "../src/api/openapi/document.ts";
 import type { Manifest } from "../src/db/manifest.ts";
@@ -148,8 +150,25 @@ async function derived(): Promise<Record<string, string>> {
   return { ...files, "client/src/standard-operations.ts": standardOperationsOf(document) };
 }
 
+/** Returns the rules of a holder of leases in JavaScript, for the client for Node. The keys are file paths. */
+function rulesOfHolders(): Record<string, string> {
+  const path = "integrations/node/held-lease.js";
+  const source = readFileSync(join(root, "src/guard/held-lease.ts"), "utf8").replace(/^import type .*\n/, "");
+  const plain = stripTypeScriptTypes(source)
+    .replaceAll(/^[ \t]+$/gm, "")
+    .replaceAll(/^\/\*\*.*\*\/\n\n+/gm, "");
+  const text = `// Written by \`npm run generate\` from \`src/guard/held-lease.ts\`.\n\n${plain}`;
+  const args = ["format", `--stdin-file-path=${path}`];
+  return { [path]: execFileSync(join(root, "node_modules/.bin/biome"), args, { cwd: root, input: text, encoding: "utf8" }) };
+}
+
 /** Returns the contents of all generated files. The keys are file paths. */
-export const generated = async (): Promise<Record<string, string>> => ({ ...(await modules()), ...(await derived()), ...documented() });
+export const generated = async (): Promise<Record<string, string>> => ({
+  ...(await modules()),
+  ...(await derived()),
+  ...documented(),
+  ...rulesOfHolders(),
+});
 
 /** Returns the documents with parts that are derived from the code. The keys are file paths. */
 const documented = () => ({ "ARCHITECTURE.md": withTrustedFiles(readFileSync(join(root, "ARCHITECTURE.md"), "utf8")) });
@@ -162,4 +181,5 @@ if (import.meta.main) {
   write(await modules());
   write(await derived());
   write(documented());
+  write(rulesOfHolders());
 }

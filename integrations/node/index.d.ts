@@ -12,11 +12,25 @@ export interface VerifierOptions {
   onUnavailable?: "deny" | "known";
   /** The time for one decision, in milliseconds. The default is 1,000. */
   timeoutMs?: number;
+  /** Writes what is wrong, at most one line in ten seconds. The default is `console`. */
+  logger?: { error(message: string): void };
+  /** Is called with each decision. */
+  onDecision?: (decision: VerifyAnswer & { durationMs: number }) => void;
+  /** Whether this process decides about busy keys by itself. The default is true, and false in AWS Lambda. */
+  leases?: boolean;
+}
+
+export interface Scopes {
+  all?: string[];
+  any?: string[];
 }
 
 export interface VerifyRequest {
   key: string;
   scope?: string;
+  scopes?: Scopes;
+  unknown?: "pass";
+  user_agent?: string;
   ip?: string;
   method?: string;
   path?: string;
@@ -31,8 +45,10 @@ export interface VerifyAnswer {
   status: number;
   code: string | null;
   degraded: boolean;
+  /** Whether the credential can only be somebody else's, if the request asked that. */
+  foreign: boolean;
   request_id: string;
-  receipt: string | null;
+  receipt: string | object | null;
   account: { id: string; external_id: string | null; name: string; metadata: Record<string, unknown> } | null;
   key: {
     id: string;
@@ -53,21 +69,52 @@ export interface Verified {
   key: NonNullable<VerifyAnswer["key"]>;
   degraded: boolean;
   requestId: string;
+  /** Is aborted when a later request with the key is denied, because the key was revoked, for example. */
+  signal: AbortSignal;
 }
 
 export class Verifier {
   constructor(options: VerifierOptions);
   verify(request: VerifyRequest): Promise<VerifyAnswer>;
-  report(report: { receipt: string | null; status: number; durationMs: number; route?: string | undefined }): void;
+  report(report: { receipt: string | object | null; status: number; durationMs: number; route?: string | undefined }): void;
   flush(): Promise<void>;
   close(): Promise<void>;
-  /** The reports that wait, those that were dropped, and whether the Worker is away. */
-  stats(): { waiting: number; dropped: number; away: boolean };
+  /** The decisions, those by a lease, the denied and the degraded ones, the reports that wait and that were dropped, and whether the Worker is away. */
+  stats(): {
+    decisions: number;
+    byLease?: number;
+    denied: number;
+    degraded: number;
+    waiting: number;
+    dropped: number;
+    away: boolean;
+    units?: number;
+    unused?: number;
+  };
 }
 
-export interface MiddlewareOptions<Request> {
+export interface RouteNeeds {
   scope?: string;
+  scopes?: Scopes;
   cost?: number;
+}
+
+export interface MiddlewareOptions<Request> extends RouteNeeds {
+  /** What the routes need, by rows like `GET /orders/:id`. A request that fits no row is 404. */
+  routes?: Record<string, RouteNeeds>;
+  /** Requests that are never decided: a list of paths, or a function. */
+  skip?: string[] | ((request: Request) => boolean);
+  /** `"pass"`: the preflight requests of browsers run without an identity. */
+  preflight?: "deny" | "pass";
+  /** `"pass"`: requests without a credential run without an identity. */
+  missing?: "deny" | "pass";
+  /** `"pass"`: credentials that can only be somebody else's run without an identity. */
+  unknown?: "deny" | "pass";
+  /** The origins whose pages can read a denial. */
+  cors?: { origins: string[] };
+  /** Responds to a denied request. The arguments are those of the framework, and then the answer. */
+  // biome-ignore lint/suspicious/noExplicitAny: the frameworks have types of their own
+  onDenied?: (...args: any[]) => unknown;
   /** The headers in which the key may be, in lower case. The default is `authorization` and `x-api-key`. */
   keyHeaders?: string[];
   /** Returns the address of the client. */

@@ -14,6 +14,9 @@ const maxHalvings = 100;
 
 const clamped = (value, max) => Math.min(Math.max(0, Number(value) || 0), max);
 
+/** Returns the entry of a request that a lease decided, within the bounds of the Worker. */
+const entryOf = ({ receipt, ...response }) => ({ ...receipt, ...reportOf({ ...response, receipt: undefined }) });
+
 /** Returns a report within the bounds of the Worker. */
 const reportOf = ({ receipt, status, durationMs, route, streaming }) => ({
   receipt,
@@ -32,8 +35,11 @@ export class Reports {
   #timer = null;
   #sending = Promise.resolve();
 
-  /** `post`: sends reports, and returns the status and the text of the answer, or throws if the Worker cannot be reached. `say`: writes to the log. */
-  constructor(post, say) {
+  #member;
+
+  /** `member`: what is sent, "reports" or "entries". `post`: sends them, and returns the status and the text of the answer, or throws if the Worker cannot be reached. `say`: writes to the log. */
+  constructor(member, post, say) {
+    this.#member = member;
     this.#post = post;
     this.#say = say;
   }
@@ -44,7 +50,7 @@ export class Reports {
 
   add(given) {
     if (!given.receipt) return;
-    this.#waiting.push({ at: Date.now(), report: reportOf(given) });
+    this.#waiting.push({ at: Date.now(), report: this.#member === "reports" ? reportOf(given) : entryOf(given) });
     if (this.#waiting.length > maxWaiting) this.#drop(this.#waiting.splice(0, this.#waiting.length - maxWaiting));
     this.#schedule();
   }
@@ -102,15 +108,15 @@ export class Reports {
   /** Returns the results of a batch, "refused" if the Worker does not accept it as it is, or null if the batch has to wait. */
   async #results(batch) {
     try {
-      const { status, text } = await this.#post(JSON.stringify({ reports: batch.map(({ report }) => report) }));
+      const { status, text } = await this.#post({ [this.#member]: batch.map(({ report }) => report) });
       if (status === 200) {
         const { data } = JSON.parse(text);
         return Array.isArray(data) ? data : null;
       }
-      this.#say(`the Worker responded to ${batch.length} reports with ${status}`);
+      this.#say(`the Worker responded to ${batch.length} ${this.#member} with ${status}`);
       return status >= 400 && status < 500 && !waits.includes(status) ? "refused" : null;
     } catch (error) {
-      this.#say(`${batch.length} reports wait: ${error.message}`);
+      this.#say(`${batch.length} ${this.#member} wait: ${error.message}`);
       return null;
     }
   }

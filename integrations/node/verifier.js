@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, openSync } from "node:fs";
-import { devNull } from "node:os";
+import { devNull, hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { endsConnections } from "./gate.js";
 import { Known } from "./known.js";
+import { Leases, thisMoment } from "./leases.js";
 import { Reports } from "./reports.js";
 import { described, idOf } from "./request.js";
 import { Shares } from "./slots.js";
@@ -14,6 +15,9 @@ const api = "/team/v1";
 /** The name, the version and the number of the protocol (integrations/protocol.md) of this client. */
 const userAgent = "developer-overview-node/0.1.0 (protocol 1)";
 const maxKeyLength = 4096;
+/** The time after which the next lease is asked for when one runs out, and after which all leases are looked at, in milliseconds. */
+const renewMs = 10;
+const watchMs = 250;
 const probes = 3;
 const probeMs = 1000;
 const betweenProbesMs = 100;
@@ -98,10 +102,20 @@ export class Verifier {
   #timeoutMs;
   #known;
   #pauseMs;
+  #holder = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
   #reports = new Reports(
-    (body) => this.#post("/reports", body, reportTimeoutMs),
+    "reports",
+    (body) => this.#post("/reports", JSON.stringify(body), reportTimeoutMs),
     (message) => this.#say(message),
   );
+  #entries = new Reports(
+    "entries",
+    (body) => this.#post("/entries", JSON.stringify({ holder: this.#holder, ...body }), reportTimeoutMs),
+    (message) => this.#say(message),
+  );
+  #leases;
+  #renewal = null;
+  #renewalAt = 0;
   #shares = new Shares();
   #answers = 0;
   #isAway = false;
@@ -118,9 +132,17 @@ export class Verifier {
   /**
    * `url`: the origin of the Worker. `token`: a service token with the scope `verify`. `onUnavailable`: what happens to requests while no connection to
    * the Worker can be made: `"deny"` (503) or `"known"`. `timeoutMs`: the time for one decision, in milliseconds. `logger`: has the method `error`.
-   * `onDecision`: is called with each decision.
+   * `onDecision`: is called with each decision. `leases`: whether this process decides about busy keys by itself. Off in AWS Lambda, unless it is given.
    */
-  constructor({ url, token, onUnavailable = "deny", timeoutMs = 1000, logger = console, onDecision }) {
+  constructor({
+    url,
+    token,
+    onUnavailable = "deny",
+    timeoutMs = 1000,
+    logger = console,
+    onDecision,
+    leases = !process.env.AWS_LAMBDA_FUNCTION_NAME,
+  }) {
     if (!url || !token) throw new TypeError("Verifier needs `url` and `token`.");
     if (onUnavailable === "allow")
       throw new TypeError(
@@ -131,6 +153,7 @@ export class Verifier {
     this.#token = token;
     this.#timeoutMs = timeoutMs;
     this.#logger = logger;
+    this.#leases = leases ? new Leases() : null;
     this.#onDecision = onDecision;
     this.#known = onUnavailable === "known" ? new Known() : null;
     this.#pauseMs = pauseMs[onUnavailable];
@@ -144,8 +167,7 @@ export class Verifier {
     this.#counts.decisions++;
     if (!answer.allowed) this.#counts.denied++;
     if (answer.degraded && answer.allowed) this.#counts.degraded++;
-    if (endsConnections(answer))
-      for (const aborting of this.#open.get(id) ?? []) aborting.abort(new Error(`the key is denied: ${answer.code}`));
+    if (endsConnections(answer)) this.#endConnections(id, answer.code);
     try {
       this.#onDecision?.({ ...answer, durationMs: performance.now() - startedAt });
     } catch (error) {
@@ -168,6 +190,11 @@ export class Verifier {
 
   async #decide(id, request, deadline) {
     if (request.key.length > maxKeyLength) return tooLong();
+    const near = this.#leases?.admit(id, request, thisMoment());
+    if (near) {
+      this.#renewSoon(this.#leases.isRunningOut(id, thisMoment()) ? renewMs : watchMs);
+      return near;
+    }
     if (this.#isAway) await this.#probeIfDue(deadline);
     if (this.#isAway) return this.#withoutWorker(id, request);
     // A request waits for a slot for half of its time, so that the call has the other half.
@@ -177,37 +204,48 @@ export class Verifier {
 
   /** Reports the response to a request that was allowed. The report is sent within a second. `durationMs`: in milliseconds. */
   report(report) {
-    this.#reports.add(report);
+    if (report.receipt !== null && typeof report.receipt === "object") this.#entries.add(report);
+    else this.#reports.add(report);
   }
 
   /** Sends all reports that wait. */
-  flush() {
-    return this.#reports.flush();
+  async flush() {
+    await Promise.all([this.#reports.flush(), this.#entries.flush()]);
   }
 
   /** Sends all reports that wait. Call it when the process stops. */
-  close() {
-    return this.#reports.close();
+  async close() {
+    clearTimeout(this.#renewal);
+    await Promise.all([this.#reports.close(), this.#entries.close(), this.#renew(true)]);
   }
 
   /** Returns the number of decisions, of the denied and the degraded ones, of reports that wait and that were dropped, and whether the Worker is away. */
   stats() {
-    return { ...this.#counts, ...this.#reports.stats(), away: this.#isAway };
+    const [reports, entries] = [this.#reports.stats(), this.#entries.stats()];
+    const sums = { waiting: reports.waiting + entries.waiting, dropped: reports.dropped + entries.dropped };
+    return { ...this.#counts, ...this.#leases?.stats(), ...sums, away: this.#isAway };
   }
 
   /** Asks the Worker. Sends a call that failed once more with the same `request_id`, so that the request counts once. */
   async #ask(id, key, request, deadline) {
-    const body = JSON.stringify({ request_id: randomUUID(), ...request });
+    const { key: sent, ...rest } = { request_id: randomUUID(), ...request };
     const startedAt = performance.now();
     for (let isFirst = true; ; isFirst = false) {
+      const at = thisMoment();
+      const question = this.#leases?.question(id, at, request.cost);
+      const item = { key: sent, request: rest, ...question };
+      const body = JSON.stringify(question ? { holder: this.#holder, protocol: 1, keys: [item] } : { key: sent, ...rest });
       try {
         const { answer, text } = await this.#decision(body, deadline - performance.now());
+        this.#leases?.take(id, { at, ...question }, answer, thisMoment());
+        if (question) this.#renewSoon(watchMs);
         this.#shares.note(id, answer);
         if ([401, 403, 422].includes(answer.status)) key.deniedAt = performance.now();
         // An older answer never brings back a credential that was denied meanwhile.
         if (!answer.allowed || startedAt > key.deniedAt) this.#known?.note(id, request.ip ?? "", answer, text);
         return answer;
       } catch (error) {
+        if (question) this.#leases.keepBack(id, question);
         if (isFirst && error.again && performance.now() < deadline) continue;
         this.#say(error.message);
         if (error.isLost) await waitFor(this.#probe(probes), deadline);
@@ -218,7 +256,7 @@ export class Verifier {
 
   async #decision(body, ms) {
     if (ms <= 0) throw new NoDecision("the Worker did not respond in time");
-    const { status, text } = await this.#post("/verify", body, ms);
+    const { status, text } = await this.#post(this.#leases ? "/leases" : "/verify", body, ms);
     if (status !== 200) {
       const again = status >= 500 || status === 429;
       // A service token that the Worker rejects is an error of this service, never one of the client.
@@ -228,10 +266,50 @@ export class Verifier {
     let answer;
     try {
       answer = JSON.parse(text);
+      if (this.#leases) [answer] = answer.data;
     } catch {}
+    if (answer?.retry === true) throw new NoDecision("the guard of a key has not responded in time", { again: true });
     // Only a 200 with `allowed` is a decision.
     if (typeof answer?.allowed !== "boolean") throw new NoDecision("the answer is not a decision", { again: true });
-    return { answer, text };
+    return { answer, text: this.#leases ? JSON.stringify(answer) : text };
+  }
+
+  /** Renews leases after a time, in milliseconds. */
+  #renewSoon(ms) {
+    const at = performance.now() + ms;
+    if (this.#renewal !== null && at >= this.#renewalAt) return;
+    clearTimeout(this.#renewal);
+    this.#renewalAt = at;
+    this.#renewal = setTimeout(() => {
+      this.#renewal = null;
+      this.#renew().then((isWatching) => isWatching && this.#renewSoon(watchMs));
+    }, ms).unref();
+  }
+
+  /** Renews the leases that run out, and gives back what is left of those that are over. Returns whether any lease is left. */
+  async #renew(all = false) {
+    const at = thisMoment();
+    const items = this.#leases?.due(at, all) ?? [];
+    if (items.length === 0) return this.#leases !== null && !this.#leases.isEmpty;
+    try {
+      const keys = items.map(({ lease, want, back }) => ({ lease, want, back }));
+      const { status, text } = await this.#post("/leases", JSON.stringify({ holder: this.#holder, protocol: 1, keys }), this.#timeoutMs);
+      const { data } = status === 200 ? JSON.parse(text) : { data: [] };
+      for (const [index, item] of items.entries()) {
+        const answer = data[index];
+        if (!answer || answer.retry) this.#leases.keepBack(item.id, item);
+        else this.#leases.take(item.id, { at, want: item.want }, answer, thisMoment());
+        if (answer && endsConnections(answer)) this.#endConnections(item.id, answer.code);
+      }
+    } catch (error) {
+      for (const item of items) this.#leases.keepBack(item.id, item);
+      this.#say(error.message);
+    }
+    return true;
+  }
+
+  #endConnections(id, code) {
+    for (const aborting of this.#open.get(id) ?? []) aborting.abort(new Error(`the key is denied: ${code}`));
   }
 
   async #post(path, body, ms) {

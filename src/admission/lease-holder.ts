@@ -1,7 +1,15 @@
 import type { LeaseReturn } from "../budget/holding.ts";
-import { type Admission, type AdmissionRequest, type DenialCode, denialOf, revisionOf, verifiedFactsOf } from "../guard/decision.ts";
+import {
+  type Admission,
+  type AdmissionRequest,
+  type DenialCode,
+  denialOf,
+  type Lease,
+  revisionOf,
+  verifiedFactsOf,
+} from "../guard/decision.ts";
 import { callGuard, type Guards, requestAdmission } from "../guard/guards.ts";
-import { type HeldLease, hasSteppedBack, isOver, isRunningOut, isUsable, seenAt, takeLease } from "../guard/lease.ts";
+import { type HeldLease, hasSteppedBack, isOver, isRunningOut, isUsable, seenAt, takeLease } from "../guard/held-lease.ts";
 import { type LoadedKey, loadedKey } from "../guard/loaded-key.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { type Moment, thisMoment } from "../lib/time/moment.ts";
@@ -17,7 +25,7 @@ const silenceMs = 3500;
 const watchMs = 15 * secondMs;
 
 /** A lease, and the answer that brought it. */
-interface OwnLease extends HeldLease {
+interface OwnLease extends HeldLease<Lease> {
   key: LoadedKey;
   admission: Admission;
   takenAt: number;

@@ -1,17 +1,15 @@
 import { type LeaseReturn, maxLeaseUnits as maxUnits } from "../budget/holding.ts";
 import type { FixedPeriod } from "../budget/limits.ts";
 import { minuteMs, secondMs } from "../lib/time/clock.ts";
-import type { Moment } from "../lib/time/moment.ts";
 import type { Lease } from "./decision.ts";
+import { marginMs } from "./held-lease.ts";
 
 // Leases: permission to decide about one key for a short time, with units that the key's guard has already counted. The holder of a lease (an isolate) admits
-// requests without a call of the guard. All functions are pure: they know no clock and no storage. The guard's part comes first, then the holder's.
+// requests without a call of the guard. All functions are pure: they know no clock and no storage. This is the guard's part. The holder's is in `held-lease.ts`.
 //
 // No admission can break a limit, because the units of a lease are counted before it is sent. No request can run on an outdated configuration, because the call
 // that changes a key returns only when every earlier lease has ended.
 
-/** The guard waits this much longer than a lease lasts, for clocks that step while the lease is out, in milliseconds. */
-export const marginMs = 250;
 const leastUnits = 2;
 /** A lease takes at most this share of what is left. Near the end of a limit, the guard therefore decides about each request itself. */
 const shareOfRest = 16;
@@ -126,37 +124,3 @@ export const unitsOut = ({ out }: Leases, { per, startsAt, nonce }: Counted): nu
       counted.some((each) => each.per === per && each.startsAt === startsAt && each.nonce === nonce) ? sum + units : sum,
     0,
   );
-
-/** A lease in the hands of its holder. Both times are by the clock of the holder. */
-export interface HeldLease {
-  lease: Lease;
-  unused: number;
-  askedAt: number;
-  until: number;
-}
-
-/** Takes a lease. It lasts from the time when the holder asked for it, so it ends for the holder before it ends for the guard. */
-export const takeLease = (lease: Lease, askedAt: Moment): HeldLease => ({
-  lease,
-  unused: lease.units,
-  askedAt,
-  until: askedAt + lease.forMs,
-});
-
-/** Returns whether a lease may admit a request of `cost` units. */
-export const isUsable = ({ unused, askedAt, until }: HeldLease, cost: number, now: Moment): boolean =>
-  unused >= cost && now >= askedAt && now < until;
-
-/** Returns whether a lease is over: it has no units, or its time has passed. */
-export const isOver = (held: HeldLease, now: Moment): boolean => !isUsable(held, 1, now);
-
-/** Returns whether the clock has stepped back by more than the margin. The holder then ends its leases. `latest`: the latest time that it has seen. */
-export const hasSteppedBack = (latest: number, now: Moment): boolean => now < latest - marginMs;
-
-/** Returns whether the holder should ask for its next lease while it uses this one. */
-export const isRunningOut = ({ lease, unused, askedAt, until }: HeldLease, now: Moment): boolean =>
-  unused < lease.units / 2 || until - now < (until - askedAt) / 2;
-
-/** Returns the times of the latest requests of a key, with that of one more. At most as many as a lease can have units. */
-export const seenAt = (times: readonly number[], now: Moment, leaseMs: number): number[] =>
-  [...times.filter((time) => time <= now && now - time < leaseMs), now].slice(-maxUnits);

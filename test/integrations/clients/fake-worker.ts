@@ -41,7 +41,8 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
   let server: Server;
   let receipts = 0;
 
-  const verify = async (call: Call, request: IncomingMessage, response: ServerResponse) => {
+  /** `isLease`: the client asks for leases, and gets none. */
+  const verify = async (call: Call, request: IncomingMessage, response: ServerResponse, isLease: boolean) => {
     calls.push(call);
     const token = call.key.replace(/^bearer +/i, "");
     const [kind = ""] = token.split("-");
@@ -89,7 +90,8 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
       headers: retryAfter ? { "Retry-After": String(retryAfter) } : { "X-RateLimit-Limit": "10" },
       problem: denial ? { type: "about:blank", title: "Denied", status, code } : null,
     };
-    const body = JSON.stringify(answer);
+    const item = { ...answer, index: 0, retry: false, lease: null, units: 0, for_ms: 0, allowed_ips: [] };
+    const body = JSON.stringify(isLease ? { data: [item], forms: [] } : answer);
     // Half of the answers are chunked.
     response.writeHead(200, receipts % 2 === 0 ? { "Content-Length": Buffer.byteLength(body) } : {}).end(body);
   };
@@ -98,7 +100,8 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
     if (hangs) return;
     if (request.url === "/health") return void response.end("{}");
     const body = JSON.parse(await textOf(request));
-    if (request.url?.endsWith("/verify")) return verify(body, request, response);
+    if (request.url?.endsWith("/verify")) return verify(body, request, response, false);
+    if (request.url?.endsWith("/leases")) return verify({ key: body.keys[0].key, ...body.keys[0].request }, request, response, true);
     if (body.reports.length > maxReports) return void response.writeHead(413).end();
     if (body.reports.some(({ receipt }: { receipt: string }) => receipt.startsWith("odd"))) return void response.writeHead(422).end();
     reports.push(...body.reports);

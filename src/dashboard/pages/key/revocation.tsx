@@ -64,7 +64,7 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
       )}
       <p>
         As soon as you revoke this key, all requests with it are refused with 401, everywhere and permanently. If the key is busy, this
-        takes up to 1.5 seconds.
+        takes up to three seconds.
         {key.lastUsedAt !== null && (
           <>
             {" "}
