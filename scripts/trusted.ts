@@ -13,6 +13,7 @@ const entries = [
   "team/authenticate.ts",
   "team/bound-to-accounts.ts",
   "team/verify/verify.ts",
+  "team/verify/leases.ts",
   "team/verify/forward.ts",
   "team/verify/entrypoint.ts",
   "guard/key-guard.ts",

@@ -4,10 +4,12 @@ import { failsWith } from "../../api/route-parts/access.ts";
 import { body, post } from "../../api/route-parts/requests.ts";
 import { callerOf, type TeamContext } from "../context.ts";
 import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
+import { ReportsAnswer, VerifyAnswer } from "../verify/answers.ts";
+import { EntriesRequest, LeasesAnswer, LeasesRequest } from "../verify/lease-schemas.ts";
 import { lease } from "../verify/leases.ts";
 import { protocolHeader, requireProtocol } from "../verify/protocol.ts";
 import { type Holder, report, storeEntries } from "../verify/reports.ts";
-import * as schemas from "../verify/schemas.ts";
+import { ReportsRequest, VerifyRequest } from "../verify/schemas.ts";
 import { verify } from "../verify/verify.ts";
 
 export const routes = createTeamRouter();
@@ -21,8 +23,8 @@ const verifyRequest = createRoute({
   tags,
   ...requireTokenScope("verify", "handler"),
   ...failsWith("invalid_header"),
-  request: { body: body(schemas.VerifyRequest) },
-  responses: { 200: teamJson(schemas.VerifyAnswer, "The decision.", ...Object.keys(protocolHeader)) },
+  request: { body: body(VerifyRequest) },
+  responses: { 200: teamJson(VerifyAnswer, "The decision.", ...Object.keys(protocolHeader)) },
 });
 
 routes.openapi(verifyRequest, async (c) => {
@@ -37,8 +39,8 @@ const leaseKeys = createRoute({
   tags,
   ...requireTokenScope("verify", "handler"),
   ...failsWith("invalid_header"),
-  request: { body: body(schemas.LeasesRequest) },
-  responses: { 200: teamJson(schemas.LeasesAnswer, "One answer for each key, in order.", ...Object.keys(protocolHeader)) },
+  request: { body: body(LeasesRequest) },
+  responses: { 200: teamJson(LeasesAnswer, "One answer for each key, in order.", ...Object.keys(protocolHeader)) },
 });
 
 routes.openapi(leaseKeys, async (c) => {
@@ -54,8 +56,8 @@ const storeEntriesOfHolder = createRoute({
   tags,
   ...requireTokenScope("verify", "handler"),
   ...failsWith("invalid_header"),
-  request: { body: body(schemas.EntriesRequest) },
-  responses: { 200: teamJson(schemas.ReportsAnswer, "One result for each entry, in order.", ...Object.keys(protocolHeader)) },
+  request: { body: body(EntriesRequest) },
+  responses: { 200: teamJson(ReportsAnswer, "One result for each entry, in order.", ...Object.keys(protocolHeader)) },
 });
 
 routes.openapi(storeEntriesOfHolder, async (c) => {
@@ -77,8 +79,8 @@ const reportResponses = createRoute({
   tags,
   ...requireTokenScope("verify", "handler"),
   ...failsWith("invalid_header"),
-  request: { body: body(schemas.ReportsRequest) },
-  responses: { 200: teamJson(schemas.ReportsAnswer, "One result for each report, in order.", ...Object.keys(protocolHeader)) },
+  request: { body: body(ReportsRequest) },
+  responses: { 200: teamJson(ReportsAnswer, "One result for each report, in order.", ...Object.keys(protocolHeader)) },
 });
 
 routes.openapi(reportResponses, async (c) => {

@@ -1,8 +1,9 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import type { z } from "zod";
 import { newId } from "../../lib/ids.ts";
+import type { ReportAnswer, VerifyAnswer } from "./answers.ts";
 import { report } from "./reports.ts";
-import { type ReportAnswer, type ReportRequest, ReportsRequest, type VerifyAnswer, VerifyRequest } from "./schemas.ts";
+import { type ReportRequest, ReportsRequest, VerifyRequest } from "./schemas.ts";
 import { verify } from "./verify.ts";
 
 /**

@@ -5,8 +5,9 @@ import { problemType } from "../../http/problem.ts";
 import { knownForms } from "../../keys/imported/find-imported.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { clientIpIn } from "../../lib/net/ip-list.ts";
+import type { VerifyAnswer } from "./answers.ts";
 import { credentialIn } from "./credential.ts";
-import { scopeForm, type VerifyAnswer } from "./schemas.ts";
+import { scopeForm } from "./schemas.ts";
 
 // Forward auth: a proxy asks about a request before it passes the request on, as nginx (`auth_request`), Caddy (`forward_auth`) and Traefik (ForwardAuth) do.
 // The path, the query and nearly all headers of such a call can be the client's. Only one header cannot: the one with the service token.

@@ -6,8 +6,8 @@ import type { Admission } from "../../guard/decision.ts";
 import { callGuard, guardsOf } from "../../guard/guards.ts";
 import { knownForms } from "../../keys/imported/find-imported.ts";
 import { newId } from "../../lib/ids.ts";
+import type { LeaseItem, LeasesAnswer } from "./lease-schemas.ts";
 import type { Holder } from "./reports.ts";
-import type { LeaseItem, LeasesAnswer } from "./schemas.ts";
 import { answerOf, type Caller, verifyFor } from "./verify.ts";
 
 // Leases for the team's own processes: with a lease, a process decides about the requests of a key by itself. The rules are those of `guard/lease.ts`.

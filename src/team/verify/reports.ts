@@ -8,9 +8,10 @@ import { withDeadline } from "../../lib/time/deadline.ts";
 import { type Entry, notRecorded, openMs } from "../../log/entry.ts";
 import type { Report, Reported } from "../../log/writer/memtable.ts";
 import { writerAt } from "../../log/writers.ts";
+import type { ReportAnswer } from "./answers.ts";
 import { describedIn, routeIn } from "./described.ts";
 import { leaseUses } from "./lease-uses.ts";
-import { type ReportAnswer, type ReportRequest, reportIn } from "./schemas.ts";
+import { type ReportRequest, reportIn } from "./schemas.ts";
 
 const timeoutMs = 5 * secondMs;
 

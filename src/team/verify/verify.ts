@@ -17,10 +17,11 @@ import { failures } from "../../lib/errors/failure.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
 import { logRequest } from "../../log/isolate/log-request.ts";
+import type { VerifyAnswer } from "./answers.ts";
 import { credentialIn } from "./credential.ts";
 import { described } from "./described.ts";
 import { isForeign } from "./forward.ts";
-import type { VerifyAnswer, VerifyRequest } from "./schemas.ts";
+import type { VerifyRequest } from "./schemas.ts";
 
 /**
  * The caller of a verification. `accountIds`: the accounts about which it may ask, or null for all. `origin`: the origin of the links to the documentation.
