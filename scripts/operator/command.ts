@@ -169,7 +169,7 @@ export const isTransient = (error: unknown) =>
   error instanceof CommandError && (error.exitCode === exitCodes.unreachable || error.isTransient);
 
 /** Sends a request. After a transient failure, sends the request again, at most `tries` times. Throws the last failure. */
-async function callUntilDone(call: () => Promise<OperatorResponse>, tries: number): Promise<OperatorResponse> {
+export async function callUntilDone(call: () => Promise<OperatorResponse>, tries: number): Promise<OperatorResponse> {
   for (let made = 1; ; made++) {
     try {
       return await call();

@@ -5,6 +5,7 @@ import { accounts } from "./accounts.ts";
 import { backup } from "./backup.ts";
 import { checkProxyCommand } from "./check-proxy.ts";
 import { type Command, note, type Options, out } from "./command.ts";
+import { customers } from "./customers.ts";
 import { keys } from "./keys.ts";
 import { log } from "./log.ts";
 import { plans } from "./plans.ts";
@@ -20,6 +21,7 @@ export const nouns: Record<string, Record<string, Command>> = {
   status: { "": status },
   backup: { "": backup },
   accounts,
+  customers,
   plans,
   log,
   keys,
