@@ -16,6 +16,8 @@ export interface VerifierOptions {
   logger?: { error(message: string): void };
   /** Is called with each decision. */
   onDecision?: (decision: VerifyAnswer & { durationMs: number }) => void;
+  /** Your own check of a credential that the service does not know. It returns the external id of the owner, or null. See "Migration on first use". */
+  onUnknown?: (credential: string) => Promise<string | null>;
   /** Whether this process decides about busy keys by itself. The default is true, and false in AWS Lambda. */
   leases?: boolean;
 }
@@ -77,6 +79,8 @@ export class Verifier {
   constructor(options: VerifierOptions);
   verify(request: VerifyRequest): Promise<VerifyAnswer>;
   report(report: { receipt: string | object | null; status: number; durationMs: number; route?: string | undefined }): void;
+  /** Fails if `onUnknown` is given and no form of your credentials is registered. */
+  ready(): Promise<void>;
   flush(): Promise<void>;
   close(): Promise<void>;
   /** The decisions, those by a lease, the denied and the degraded ones, the reports that wait and that were dropped, and whether the Worker is away. */

@@ -47,11 +47,11 @@ function tokensOf(value) {
   return [...token.matchAll(tokenParameter)].map(([, quoted, plain]) => quoted ?? plain ?? "");
 }
 
+/** Returns the token in a credential. */
+export const tokenOf = (key) => tokensOf(key).find(Boolean) ?? "";
+
 /** Returns the id under which this process knows a credential. The text itself is never kept. */
-export const idOf = (key) =>
-  createHash("sha256")
-    .update(tokensOf(key).find(Boolean) ?? "")
-    .digest("base64");
+export const idOf = (key) => createHash("sha256").update(tokenOf(key)).digest("base64");
 
 /** Returns what may be the credential in the value of a header: the token, or the user and the password of `Basic`. */
 function credentialsIn(value) {

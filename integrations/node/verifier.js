@@ -2,11 +2,12 @@ import { randomUUID } from "node:crypto";
 import { closeSync, openSync } from "node:fs";
 import { devNull, hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Adoption } from "./adoption.js";
 import { endsConnections } from "./gate.js";
 import { Known } from "./known.js";
 import { Leases, thisMoment } from "./leases.js";
 import { Reports } from "./reports.js";
-import { described, idOf } from "./request.js";
+import { described, idOf, tokenOf } from "./request.js";
 import { Shares } from "./slots.js";
 
 // Calls the team API of Developer Overview: verifies requests, and reports responses in batches.
@@ -17,6 +18,8 @@ const userAgent = "developer-overview-node/0.1.0 (protocol 1)";
 const maxKeyLength = 4096;
 /** The time after which the next lease is asked for when one runs out, and after which all leases are looked at, in milliseconds. */
 const renewMs = 10;
+/** The time in which the service takes a credential over, in milliseconds. */
+const adoptMs = 5000;
 const watchMs = 250;
 const probes = 3;
 const probeMs = 1000;
@@ -44,6 +47,11 @@ const denial = (status, code, title, detail, headers) => ({
 const unavailable = (seconds = 1) =>
   denial(503, "unavailable", "Unavailable", "The service cannot verify API keys right now. Try again in a moment.", {
     "Retry-After": String(Math.max(1, seconds)),
+  });
+
+const tooMany = () =>
+  denial(429, "too_many_unknown_keys", "Too many unknown keys", "Too many unknown API keys come from your address. Wait a second.", {
+    "Retry-After": "1",
   });
 
 const tooLong = () =>
@@ -114,6 +122,7 @@ export class Verifier {
     (message) => this.#say(message),
   );
   #leases;
+  #adoption = null;
   #renewal = null;
   #renewalAt = 0;
   #shares = new Shares();
@@ -133,6 +142,7 @@ export class Verifier {
    * `url`: the origin of the Worker. `token`: a service token with the scope `verify`. `onUnavailable`: what happens to requests while no connection to
    * the Worker can be made: `"deny"` (503) or `"known"`. `timeoutMs`: the time for one decision, in milliseconds. `logger`: has the method `error`.
    * `onDecision`: is called with each decision. `leases`: whether this process decides about busy keys by itself. Off in AWS Lambda, unless it is given.
+   * `onUnknown`: the team's own check of a credential that the service does not know. It gets the credential, and returns the owner's external id or null.
    */
   constructor({
     url,
@@ -142,6 +152,7 @@ export class Verifier {
     logger = console,
     onDecision,
     leases = !process.env.AWS_LAMBDA_FUNCTION_NAME,
+    onUnknown,
   }) {
     if (!url || !token) throw new TypeError("Verifier needs `url` and `token`.");
     if (onUnavailable === "allow")
@@ -154,6 +165,7 @@ export class Verifier {
     this.#timeoutMs = timeoutMs;
     this.#logger = logger;
     this.#leases = leases ? new Leases() : null;
+    if (onUnknown) this.#adoption = new Adoption(onUnknown);
     this.#onDecision = onDecision;
     this.#known = onUnavailable === "known" ? new Known() : null;
     this.#pauseMs = pauseMs[onUnavailable];
@@ -163,7 +175,9 @@ export class Verifier {
   async verify(given) {
     const startedAt = performance.now();
     const id = idOf(given.key);
-    const answer = await this.#decide(id, described(given), startedAt + this.#timeoutMs);
+    const request = described(given);
+    let answer = await this.#decide(id, request, startedAt + this.#timeoutMs);
+    if (this.#adoption && answer.code === "invalid_key" && !answer.foreign) answer = await this.#adopted(request, answer);
     this.#counts.decisions++;
     if (!answer.allowed) this.#counts.denied++;
     if (answer.degraded && answer.allowed) this.#counts.degraded++;
@@ -186,6 +200,45 @@ export class Verifier {
       open.delete(aborting);
       if (open.size === 0 && this.#open.get(id) === open) this.#open.delete(id);
     };
+  }
+
+  /** Fails if no form of the team's credentials is registered, because the service looks up no text without a form. Call it when the process starts. */
+  async ready() {
+    if (!this.#adoption) return;
+    await this.#learnForms();
+    if (!this.#adoption.hasForms)
+      throw new Error(
+        "`onUnknown` needs a registered form of your credentials: POST /team/v1/key-forms. Text of no form is never looked up.",
+      );
+  }
+
+  async #learnForms() {
+    const keys = [{ lease: "", want: 0, back: [] }];
+    const { status, text } = await this.#post("/leases", JSON.stringify({ holder: this.#holder, protocol: 1, keys }), this.#timeoutMs);
+    if (status !== 200) throw new Error(`the Worker responded with ${status}: ${text.slice(0, 500)}`);
+    this.#adoption.learn(JSON.parse(text).forms);
+  }
+
+  async #adopt(body) {
+    const { status, text } = await this.#post("/keys/adopt", JSON.stringify(body), adoptMs);
+    if (status !== 200) throw new Error(`the Worker responded to an adoption with ${status}: ${text.slice(0, 500)}`);
+    return JSON.parse(text).answer;
+  }
+
+  /** Lets the team's own check decide about a credential that the service does not know. If it accepts, the service takes it over and decides. */
+  async #adopted(request, answer) {
+    try {
+      if (!this.#adoption.hasForms) await this.#learnForms();
+      const { key, ...rest } = { request_id: randomUUID(), ...request };
+      const outcome = await this.#adoption.tryOnce(tokenOf(key), request.ip ?? "", Date.now(), (body) =>
+        this.#adopt({ ...body, request: rest }),
+      );
+      if (outcome === "busy") return tooMany();
+      return outcome === "refused" ? answer : outcome;
+    } catch (error) {
+      this.#say(`onUnknown: ${error?.message}`);
+      return unavailable();
+    }
   }
 
   async #decide(id, request, deadline) {

@@ -1,6 +1,7 @@
 import { routes as accountDataRoutes } from "./routes/account-data.ts";
 import { routes as accountOperationsRoutes } from "./routes/account-operations.ts";
 import { routes as accountsRoutes } from "./routes/accounts.ts";
+import { routes as adoptRoutes } from "./routes/adopt.ts";
 import { routes as auditRoutes } from "./routes/audit.ts";
 import { routes as documentRoutes } from "./routes/document.ts";
 import { routes as importRoutes } from "./routes/imports.ts";
@@ -20,6 +21,8 @@ export const teamRouters: readonly TeamRouter[] = [
   accountsRoutes,
   accountOperationsRoutes,
   accountDataRoutes,
+  // `/keys/adopt` comes before `/keys/{id}`.
+  adoptRoutes,
   keysRoutes,
   keyOperationsRoutes,
   importRoutes,

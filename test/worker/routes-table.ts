@@ -66,6 +66,7 @@ GET /team/v1/accounts/{id}/export | operate | reaches path | shares CPU
 GET /team/v1/accounts/{id}/log | operate | reaches path | shares CPU
 POST /team/v1/accounts/{id}/erase | operate | reaches path
 GET /team/v1/accounts/{id}/erasure | operate | reaches path
+POST /team/v1/keys/adopt | keys:adopt | reaches handler
 GET /team/v1/accounts/{id}/keys | accounts:read | reaches path
 POST /team/v1/accounts/{id}/keys | keys:write | reaches path | idempotent
 GET /team/v1/keys/{id} | accounts:read | reaches handler | conditional

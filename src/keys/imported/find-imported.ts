@@ -47,6 +47,9 @@ export const forgetForms = (): void => {
 /** The beginnings of this service's own ids. A form with such a prefix is not masked, because ids would be masked, too. */
 const idPrefixes = manifests.flatMap(({ ids = {} }) => Object.keys(ids).map((prefix) => `${prefix}_`));
 
+/** Takes note of a key that was just imported, so that this isolate finds it at once. `hash`: the SHA-256 of the secret in hex. */
+export const noteImported = (hash: string, key: FoundKey): void => lookUps.note(hash, key);
+
 /** Returns the registered forms. Reads them at most once in ten seconds. From then on, this isolate masks secrets of these forms in its logs. */
 export async function knownForms(db: Db, now: number): Promise<readonly KeyForm[]> {
   if (!forms || now >= forms.readAt + formsMs || now < forms.readAt) {
@@ -72,7 +75,8 @@ async function algorithmsInUse(db: Db): Promise<Set<string>> {
     sql`SELECT value AS name FROM json_each(${JSON.stringify(plainAlgorithms)})
       WHERE EXISTS (SELECT 1 FROM imported_secrets WHERE algorithm = value)`,
   );
-  return new Set(rows.map(({ name }) => name));
+  // A key that is adopted at its first use works at once, even if it is the first with this algorithm.
+  return new Set(["sha256", ...rows.map(({ name }) => name)]);
 }
 
 async function isRegistered(db: Db, text: string, now: number): Promise<boolean> {

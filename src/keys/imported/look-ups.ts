@@ -34,6 +34,11 @@ export class LookUps<Found> {
     return this.#found.get(hash);
   }
 
+  /** Takes note of a text that was just imported. */
+  note(hash: string, found: Found): void {
+    keep(this.#found, hash, found);
+  }
+
   /** Looks for a text. `hash`: its hash. Throws if the statement fails, or if too many texts wait. */
   async find(hash: string, text: string, lookUpAll: LookUpAll<Found>): Promise<Found | null> {
     for (let isFirst = true; ; isFirst = false) {

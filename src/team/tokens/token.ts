@@ -1,7 +1,16 @@
 import type { serviceTokens } from "../../db/areas/tokens/tables.ts";
 
 /** What a service token may do. `operate` covers suspension, erasure, limits, plans and secrets. */
-export const tokenScopes = ["verify", "accounts:read", "accounts:write", "keys:write", "metrics:read", "tokens:write", "operate"] as const;
+export const tokenScopes = [
+  "verify",
+  "accounts:read",
+  "accounts:write",
+  "keys:write",
+  "keys:adopt",
+  "metrics:read",
+  "tokens:write",
+  "operate",
+] as const;
 export type TokenScope = (typeof tokenScopes)[number];
 
 /** The scope that an effect needs, by every operation that has the effect. Effects that one operation alone has are named by its route. */

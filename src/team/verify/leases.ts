@@ -55,7 +55,7 @@ async function answerItem(
     returns: returns.filter((each) => each.keyId === keyId).map(({ id, unused }) => ({ id, unused })),
   });
   if (key !== undefined) {
-    const { answer, principal } = await verifyFor(env, caller, { ...plain, ...request, key }, wishFor);
+    const { answer, principal } = await verifyFor(env, caller, { ...plain, ...request, key }, { forProcess: wishFor });
     return { ...answer, ...leaseOf(env, issuer, principal) };
   }
   const held = leaseReceiptOf(text ?? "", signing);

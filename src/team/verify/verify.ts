@@ -51,12 +51,15 @@ function scopeOf({ scope, scopes: { all = [], any = [] } = {} }: VerifyRequest):
 export const verify = async (env: Env, caller: Caller, given: VerifyRequest): Promise<VerifyAnswer> =>
   (await verifyFor(env, caller, given)).answer;
 
-/** Decides like `verify`. `forProcess`: see `Verification`. Returns the answer, and the principal if the caller may ask about it. */
+/**
+ * Decides like `verify`. `forProcess`: see `Verification`. `found`: the key of the credential, if it is known already. Returns the answer, and the principal if
+ * the caller may ask about it.
+ */
 export async function verifyFor(
   env: Env,
   caller: Caller,
   given: VerifyRequest,
-  forProcess?: Verification["forProcess"],
+  { forProcess, found }: Pick<Verification, "forProcess"> & { found?: { keyId: string; secretHash: string } } = {},
 ): Promise<{ answer: VerifyAnswer; principal?: Principal | undefined }> {
   const startedAt = Date.now();
   const request = described(given);
@@ -81,7 +84,7 @@ export async function verifyFor(
     guards: { ...guardsOf(env), isBounded: true as const },
     inBackground: (work: Promise<unknown>) => caller.waitUntil(work.then(() => {})),
     verifiedKeys: keyVerifier(env),
-    findImported: (text: string) => findImported(connect(env.DB), importSecretsIn(env), text, ip),
+    findImported: async (text: string) => found ?? findImported(connect(env.DB), importSecretsIn(env), text, ip),
     readUnguarded: (keyId: string) => readUnguarded(connect(env.DB), keyId),
   };
   const attempt =
