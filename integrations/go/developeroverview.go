@@ -690,7 +690,7 @@ func (v *Verifier) away() (bool, time.Duration) {
 // withoutWorker lets a credential pass that was allowed before, or denies the request.
 func (v *Verifier) withoutWorker(id string, request call, left time.Duration) *answer {
 	if v.known != nil {
-		if found := v.known.find(id, request.IP, request.Scope); found != nil {
+		if found := v.known.find(id, request); found != nil {
 			allowed := true
 			return &answer{Allowed: &allowed, Status: http.StatusOK, Degraded: true, Account: found.Account, Key: found.Key}
 		}

@@ -31,32 +31,65 @@ type Route struct {
 
 type row struct {
 	method string
-	form   *regexp.Regexp
+	parts  []string
 	needs  Needs
 }
 
-// rowsOf returns the patterns of rows like "GET /orders/:id". Servers differ in how they read case and slashes, so a pattern fits all of them.
+// rowsOf returns rows like "GET /orders/:id" in parts. "*" at the end stands for all that follows.
 func rowsOf(routes []Route) []row {
 	var rows []row
 	for _, route := range routes {
 		method, path, _ := strings.Cut(route.Row, " ")
-		parts := strings.Split(path, "/")
-		for index, part := range parts {
-			switch {
-			case strings.HasPrefix(part, ":"):
-				parts[index] = "[^/]+"
-			case part == "*":
-				parts[index] = ".*"
-			default:
-				parts[index] = regexp.QuoteMeta(part)
-			}
-		}
-		rows = append(rows, row{strings.ToUpper(method), regexp.MustCompile("(?i)^" + strings.Join(parts, "/+") + "/*$"), route.Needs})
+		rows = append(rows, row{strings.ToUpper(method), strings.Split(strings.TrimSuffix(strings.ToLower(path), "/"), "/")[1:], route.Needs})
 	}
 	return rows
 }
 
-// needsOf returns what a request needs, or false if there is a table of routes and no row fits.
+var (
+	ambiguous = regexp.MustCompile(`(?i)[#\\]|//|%(?:2f|5c)`)
+	control   = regexp.MustCompile(`\p{Cc}`)
+)
+
+// segmentsOf returns the segments of a path in lower case. It returns false for a path that servers read in different ways: with an encoded slash, dots, a
+// second slash, a backslash, a fragment or a control character.
+func segmentsOf(path string) ([]string, bool) {
+	if !strings.HasPrefix(path, "/") || ambiguous.MatchString(path) {
+		return nil, false
+	}
+	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")[1:]
+	for index, segment := range segments {
+		plain, err := url.PathUnescape(segment)
+		if err != nil || plain == "." || plain == ".." || control.MatchString(plain) {
+			return nil, false
+		}
+		segments[index] = strings.ToLower(plain)
+	}
+	return segments, true
+}
+
+// fits returns whether a row fits a request. A row for GET fits HEAD.
+func (each row) fits(method string, segments []string) bool {
+	if each.method != "*" && each.method != method && !(each.method == http.MethodGet && method == http.MethodHead) {
+		return false
+	}
+	fixed := each.parts
+	if len(fixed) > 0 && fixed[len(fixed)-1] == "*" {
+		fixed = fixed[:len(fixed)-1]
+		if len(segments) < len(fixed) {
+			return false
+		}
+	} else if len(segments) != len(fixed) {
+		return false
+	}
+	for index, part := range fixed {
+		if part != segments[index] && (!strings.HasPrefix(part, ":") || segments[index] == "") {
+			return false
+		}
+	}
+	return true
+}
+
+// needsOf returns what a request needs, or false if there is a table of routes and no row fits. What a row does not say, the functions say.
 func (v *Verifier) needsOf(r *http.Request) (Needs, bool) {
 	needs := Needs{}
 	if v.options.Scope != nil {
@@ -68,16 +101,30 @@ func (v *Verifier) needsOf(r *http.Request) (Needs, bool) {
 	if v.options.Routes == nil {
 		return needs, true
 	}
-	path := r.URL.EscapedPath()
-	if plain, err := url.PathUnescape(path); err == nil {
-		path = plain
-	}
+	segments, isPlain := segmentsOf(sentPath(r))
 	for _, each := range v.rows {
-		if (each.method == "*" || each.method == r.Method) && each.form.MatchString(path) {
-			return each.needs, true
+		if !isPlain || !each.fits(r.Method, segments) {
+			continue
 		}
+		own := each.needs
+		if own.Scope == "" {
+			own.Scope = needs.Scope
+		}
+		if own.Cost == 0 {
+			own.Cost = needs.Cost
+		}
+		return own, true
 	}
 	return needs, false
+}
+
+// sentPath returns the path as the client sent it, without its query.
+func sentPath(r *http.Request) string {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if path == "" {
+		return r.URL.EscapedPath()
+	}
+	return path
 }
 
 // isPassed returns whether a request without a credential runs without an identity.

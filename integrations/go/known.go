@@ -100,7 +100,7 @@ func (k *known) removeOldest() {
 }
 
 // find returns the account and the key of a request that may pass without the Worker, or nil.
-func (k *known) find(id, ip, scope string) *answer {
+func (k *known) find(id string, request call) *answer {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	credential := k.credentials[id]
@@ -108,7 +108,7 @@ func (k *known) find(id, ip, scope string) *answer {
 		return nil
 	}
 	now := time.Now().Round(0)
-	at, isHere := credential.addresses[ip]
+	at, isHere := credential.addresses[request.IP]
 	if age := now.Sub(at); !isHere || age < 0 || age >= keptFor || credential.deniedUntil.After(now) {
 		return nil
 	}
@@ -122,13 +122,27 @@ func (k *known) find(id, ip, scope string) *answer {
 			return nil
 		}
 	}
-	for _, each := range found.Key.Scopes {
-		if each == scope {
-			return found
+	if !hasScopes(found.Key.Scopes, request) {
+		return nil
+	}
+	return found
+}
+
+// hasScopes returns whether a key with these scopes may do what a request needs.
+func hasScopes(own []string, request call) bool {
+	needed := []string{}
+	anyOf := []string{}
+	if request.Scope != "" {
+		needed = append(needed, request.Scope)
+	}
+	if request.Scopes != nil {
+		needed = append(needed, request.Scopes.All...)
+		anyOf = request.Scopes.Any
+	}
+	for _, each := range needed {
+		if len(inBoth(own, []string{each})) == 0 {
+			return false
 		}
 	}
-	if scope == "" {
-		return found
-	}
-	return nil
+	return len(anyOf) == 0 || len(inBoth(own, anyOf)) > 0
 }

@@ -26,19 +26,34 @@ const noRoute = () => refused(404, "not_found", "Not found", "This API has no su
 /** The decision on a request that runs without an identity, because the team said so. */
 const passed = { allowed: true, passes: true, status: 200, code: null, headers: {}, receipt: null };
 
-/** Returns the pattern of a row like `GET /orders/:id`. Servers differ in how they read case, slashes and encoded characters, so it fits all of them. */
-function patternOf(row) {
-  const [method, path = ""] = row.split(" ");
-  const parts = path.split("/").map((part) => (part.startsWith(":") ? "[^/]+" : part === "*" ? ".*" : part.replaceAll(/[^\w]/g, "\\$&")));
-  return { method: method.toUpperCase(), form: new RegExp(`^${parts.join("/+")}/*$`, "i") };
+/**
+ * Returns the segments of a path in lower case, or null for a path that servers read in different ways: with an encoded slash, dots, a second slash, a
+ * backslash, a fragment or a control character.
+ */
+function segmentsOf(path) {
+  if (!path.startsWith("/") || /[#\\]|\/\/|%(?:2f|5c)/i.test(path)) return null;
+  const parts = path.replace(/\/$/, "").split("/").slice(1);
+  try {
+    const segments = parts.map((part) => decodeURIComponent(part).toLowerCase());
+    return segments.some((segment) => /^\.{1,2}$|\p{Cc}/u.test(segment)) ? null : segments;
+  } catch {
+    return null;
+  }
 }
 
-function decoded(path) {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return path;
-  }
+/** Returns a row like `GET /orders/:id` in parts. `*` at the end stands for all that follows. */
+function rowOf([row, needs]) {
+  const [method, path = ""] = row.split(" ");
+  return { method: method.toUpperCase(), parts: path.toLowerCase().replace(/\/$/, "").split("/").slice(1), needs };
+}
+
+/** Returns whether a row fits a request. A row for GET fits HEAD. */
+function fits({ method, parts }, sent, segments) {
+  if (method !== "*" && method !== sent && !(method === "GET" && sent === "HEAD")) return false;
+  const hasRest = parts.at(-1) === "*";
+  const fixed = hasRest ? parts.slice(0, -1) : parts;
+  if (hasRest ? segments.length < fixed.length : segments.length !== fixed.length) return false;
+  return fixed.every((part, at) => (part.startsWith(":") ? segments[at] !== "" : part === segments[at]));
 }
 
 /** Which requests are decided, and what they need. Made once for each place where the middleware is mounted. */
@@ -53,18 +68,18 @@ export class Gate {
     if (options.cors && !Array.isArray(options.cors.origins)) throw new TypeError("`cors` needs `origins`, a list.");
     this.#verifier = verifier;
     this.#options = options;
-    this.#rows = options.routes && Object.entries(options.routes).map(([row, needs]) => ({ ...patternOf(row), needs }));
+    this.#rows = options.routes && Object.entries(options.routes).map(rowOf);
   }
 
   /** Decides about a request. `valuesOf`: returns the values of a header. `own`: the options of its route. */
-  async decide({ method, path, ip, valuesOf, raw }, own = {}) {
+  async decide({ method, path, ip, valuesOf, raw, hasBody = false }, own = {}) {
     const options = { ...this.#options, ...own };
     const { skip, keyHeaders = defaultKeyHeaders } = options;
     const plain = path.split("?")[0];
     if (Array.isArray(skip) ? skip.includes(plain) : skip?.(raw)) return passed;
     const key = credentialOf(keyHeaders.flatMap((name) => valuesOf(name.toLowerCase())));
     if (key === null) return conflict();
-    if (key === "" && options.preflight === "pass" && isPreflight(method, valuesOf)) return passed;
+    if (key === "" && options.preflight === "pass" && !hasBody && isPreflight(method, valuesOf)) return passed;
     if (key === "" && options.missing === "pass") return passed;
     const needs = this.#needsOf(method, plain, options);
     if (needs === null) return noRoute();
@@ -133,8 +148,8 @@ export class Gate {
   /** Returns what a request needs, or null if there is a table of routes and no row fits. */
   #needsOf(method, path, options) {
     if (!this.#rows) return options;
-    const shown = decoded(path);
-    const row = this.#rows.find((each) => (each.method === "*" || each.method === method) && each.form.test(shown));
+    const segments = segmentsOf(path);
+    const row = segments && this.#rows.find((each) => fits(each, method, segments));
     return row ? { ...options, ...row.needs } : null;
   }
 }

@@ -26,7 +26,10 @@ function removeVerified({ headers, rawHeaders = [] }) {
 }
 
 function setHeaders(res, headers) {
-  for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+  for (const [name, value] of Object.entries(headers)) {
+    const before = name === "Vary" ? res.getHeader("Vary") : undefined;
+    res.setHeader(name, before ? `${before}, ${value}` : value);
+  }
 }
 
 const addressOf = (request) => request.socket.remoteAddress;
@@ -34,7 +37,9 @@ const addressOf = (request) => request.socket.remoteAddress;
 /** Decides about a request of node:http. `raw`: the request as the team's functions get it. */
 function decideNode(gate, req, ip, { raw = req, own } = {}) {
   removeVerified(req);
-  return gate.decide({ method: req.method, path: req.originalUrl ?? req.url, valuesOf: valuesIn(req), ip, raw }, own);
+  // In HTTP/2, no header announces a body.
+  const hasBody = req.httpVersionMajor > 1 && req.stream?.endAfterHeaders !== true;
+  return gate.decide({ method: req.method, path: req.originalUrl ?? req.url, valuesOf: valuesIn(req), ip, raw, hasBody }, own);
 }
 
 /** Reports the response to a request that runs when it is finished. Returns the identity of the request. */
@@ -78,7 +83,8 @@ export async function verifyUpgrade(verifier, req, { route, clientIp = addressOf
   socket.on("error", () => {});
   const answer = await decideNode(gate, req, clientIp(req));
   const isOpen = answer.allowed && !socket.destroyed;
-  const { verified, report } = answer.allowed ? gate.follow(answer, () => route?.(req)) : { verified: null };
+  const { verified, report, statusBy } = answer.allowed ? gate.follow(answer, () => route?.(req)) : { verified: null };
+  statusBy?.(() => 101);
   if (isOpen) socket.once("close", () => report(101));
   else report?.(clientGone);
   const status = isOpen ? 101 : socket.destroyed ? clientGone : answer.status;

@@ -1,3 +1,5 @@
+import { hasScopes } from "./request.js";
+
 // What a process remembers for `onUnavailable: "known"`: the credentials that it was allowed to serve within the last ten minutes.
 
 const keptMs = 10 * 60_000;
@@ -27,13 +29,13 @@ export class Known {
   }
 
   /** Returns the account and the key of a request that may pass without the Worker, or null. */
-  pass(id, ip, scope) {
+  pass(id, ip, needs) {
     const known = this.#credentials.get(id);
     const now = Date.now();
     const age = now - (known?.addresses.get(ip) ?? Number.NEGATIVE_INFINITY);
     if (age < 0 || age >= keptMs || known.deniedUntil > now) return null;
     const { account, key } = JSON.parse(known.text);
     if (key.expires_at !== null && !(Date.parse(key.expires_at) > now)) return null;
-    return scope === undefined || key.scopes.includes(scope) ? { account, key } : null;
+    return hasScopes(key.scopes, needs) ? { account, key } : null;
   }
 }

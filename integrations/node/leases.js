@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { hasSteppedBack, isOver, isRunningOut, isUsable, seenAt, takeLease } from "./held-lease.js";
+import { hasScopes } from "./request.js";
 
 // Leases of a process: with a lease, it decides about the requests of a key without a call. The rules are in held-lease.js.
 
@@ -22,9 +23,6 @@ function newEntryId(wall) {
   return `req_${bytes.toString("hex")}`;
 }
 
-const hasScopes = (own, { scope, scopes: { all = [], any = [] } = {} }) =>
-  [...(scope ? [scope] : []), ...all].every((each) => own.includes(each)) && (any.length === 0 || any.some((each) => own.includes(each)));
-
 /** Returns the headers of an answer with other figures. */
 function headersWith(headers, limits, wall) {
   const hour = limits.find(({ name }) => name === "hour") ?? limits[0];
@@ -37,6 +35,17 @@ function headersWith(headers, limits, wall) {
     "X-RateLimit-Used": String(hour.used),
   };
 }
+
+/** Returns the figures of an answer after further units. */
+function figuresOf({ rate_limits, headers }, units, wall) {
+  const limits = rate_limits.map((each) => {
+    const used = Math.max(0, each.used + units);
+    return { ...each, used, remaining: Math.max(0, each.limit - used) };
+  });
+  return { rate_limits: limits, headers: headersWith(headers, limits, wall) };
+}
+
+const returning = ({ back }) => back.reduce((sum, { unused }) => sum + unused, 0);
 
 /** The leases of a process, by the ids of credentials. */
 export class Leases {
@@ -60,8 +69,10 @@ export class Leases {
     this.#latest = now.wall;
     known.times = seenAt(known.times, now.mono, leaseMs);
     const { cost = 1 } = request;
+    // A cost that the Worker would not accept is not for a lease either.
+    if (!Number.isInteger(cost) || cost < 1) return null;
     const own = known.held.find((each) => isUsable(each, cost, now.mono) && now.wall >= each.wall.askedAt && now.wall < each.wall.until);
-    if (!own || request.request_id !== undefined || !hasScopes(own.answer.key.scopes, request)) return null;
+    if (!own || request.request_id !== undefined || known.hasAddresses || !hasScopes(own.answer.key.scopes, request)) return null;
     const { expires_at: end } = own.answer.key;
     if (end !== null && now.wall >= Date.parse(end)) return null;
     own.unused -= cost;
@@ -75,30 +86,46 @@ export class Leases {
     if (!known) return { want: 0, back: [] };
     this.#end(known, (own) => isOver(own, now.mono) || now.wall >= own.wall.until);
     const isAsking = now.mono < known.askedAt + askingMs;
-    const want = isAsking || known.held.length > 1 || cost > 1 || known.times.length < 2 ? 0 : known.times.length;
+    const want = isAsking || known.hasAddresses || known.held.length > 1 || cost > 1 || known.times.length < 2 ? 0 : known.times.length;
     if (want > 0) known.askedAt = now.mono;
     known.calledAt = now.mono;
     return { want, back: known.back.splice(0, 16) };
   }
 
-  /** Takes note of an answer. `asked`: the time before the call, and the question. */
-  take(id, { at, want }, answer, now) {
-    const known = this.#keys.get(id) ?? this.#added(id, now);
+  /**
+   * Takes note of an answer. `at` and `want`: the time before the call, and what it asked. `cost`: the units of its request. Returns the answer as the client of
+   * the team sees it: the Worker counts units as used that this process holds.
+   */
+  take(id, { at, want, cost = 0 }, answer, now) {
+    const before = this.#keys.get(id);
+    if (!answer.allowed) {
+      if (before && want > 0) before.askedAt = Number.NEGATIVE_INFINITY;
+      if (before && [401, 403].includes(answer.status) && answer.code !== "insufficient_scope") this.#end(before, () => true);
+      return answer;
+    }
+    const known = before ?? this.#added(id, now);
     if (want > 0) known.askedAt = Number.NEGATIVE_INFINITY;
-    if (!answer.allowed && [401, 403].includes(answer.status) && answer.code !== "insufficient_scope") this.#end(known, () => true);
-    if (!answer.lease) return;
+    const earlier = known.held.filter((own) => own.answer.order < answer.order);
+    const unused = earlier.length > 0 ? earlier.reduce((sum, own) => sum + own.unused, 0) + returning(known) : 0;
+    if (answer.lease) this.#hold(known, at, answer);
+    for (const own of earlier) own.shift += cost;
+    return unused === 0 ? answer : { ...answer, ...figuresOf(answer, -unused, now.wall) };
+  }
+
+  #hold(known, at, answer) {
     known.lease = answer.lease;
-    // A process does not check addresses, so a key with addresses is decided by the Worker.
-    if (answer.allowed_ips.length > 0) {
+    known.isUrgent = answer.is_urgent;
+    this.#counts.units += answer.units;
+    // A process does not check addresses, so the Worker decides about a key with addresses.
+    known.hasAddresses = answer.allowed_ips.length > 0;
+    if (known.hasAddresses) {
       known.back.push({ lease: answer.lease, unused: answer.units });
       return;
     }
     const held = takeLease({ units: answer.units, forMs: answer.for_ms }, at.mono);
-    const shift = -known.back.reduce((sum, { unused }) => sum + unused, 0);
+    const wall = { askedAt: at.wall, until: at.wall + answer.for_ms };
     // A handler may change its own copy of the answer.
-    const own = structuredClone(answer);
-    known.held.push({ ...held, wall: { askedAt: at.wall, until: at.wall + answer.for_ms }, answer: own, shift });
-    this.#counts.units += answer.units;
+    known.held.push({ ...held, wall, answer: structuredClone(answer), shift: -returning(known) });
   }
 
   /** Gives what a call took along back, because the call was lost. The Worker takes each only once. */
@@ -118,9 +145,9 @@ export class Leases {
       const last = known.held.at(-1);
       const isBusy = known.times.some((time) => now.mono - time < leaseMs);
       const isWanted = last && isBusy && isRunningOut(last, now.mono);
-      const isSilent = known.back.length > 0 && (all || now.mono > known.calledAt + silenceMs);
+      const isSilent = known.back.length > 0 && (all || known.isUrgent || now.mono > known.calledAt + silenceMs);
       if (!known.lease || !(isWanted || isSilent)) {
-        if (!isBusy && known.held.length === 0 && known.back.length === 0) this.#keys.delete(id);
+        if ((all || !isBusy) && known.held.length === 0 && known.back.length === 0) this.#keys.delete(id);
         continue;
       }
       const question = isWanted ? this.question(id, now) : { want: 0, back: known.back.splice(0, 16) };
@@ -138,10 +165,22 @@ export class Leases {
   }
 
   #added(id, now) {
-    const known = { times: [now.mono], held: [], back: [], lease: null, askedAt: Number.NEGATIVE_INFINITY, calledAt: now.mono };
+    const known = {
+      times: [now.mono],
+      held: [],
+      back: [],
+      lease: null,
+      hasAddresses: false,
+      isUrgent: false,
+      askedAt: Number.NEGATIVE_INFINITY,
+      calledAt: now.mono,
+    };
     this.#keys.set(id, known);
-    const [oldest] = this.#keys;
-    if (this.#keys.size > maxKeys) this.#keys.delete(oldest[0]);
+    if (this.#keys.size > maxKeys) {
+      // Keys without units go first.
+      const idle = [...this.#keys].find(([each, { held, back }]) => each !== id && held.length === 0 && back.length === 0);
+      this.#keys.delete((idle ?? [...this.#keys][0])[0]);
+    }
     return known;
   }
 
@@ -157,11 +196,7 @@ export class Leases {
   }
 
   #answerOf({ answer, lease, unused, shift }, { method, path, ip, user_agent, route }, cost, wall) {
-    const used = lease.units - unused + shift;
-    const limits = answer.rate_limits.map((each) => {
-      const after = Math.max(0, each.used + used);
-      return { ...each, used: after, remaining: Math.max(0, each.limit - after) };
-    });
+    const { rate_limits, headers } = figuresOf(answer, lease.units - unused + shift, wall);
     const id = newEntryId(wall);
     const { account, key } = structuredClone({ account: answer.account, key: answer.key });
     return {
@@ -174,8 +209,8 @@ export class Leases {
       receipt: { lease: answer.lease, id, at: new Date(wall).toISOString(), method, path, ip, user_agent, route, cost },
       account,
       key,
-      rate_limits: limits,
-      headers: headersWith(answer.headers, limits, wall),
+      rate_limits,
+      headers,
       problem: null,
     };
   }

@@ -35,6 +35,10 @@ export function described({ method, path, ip, ...rest }) {
   return { ...rest, ...(methodForm.test(method ?? "") && { method }), ...(shown && { path: shown }), ...(address && { ip: address }) };
 }
 
+/** Returns whether a key with these scopes may do what a request needs. */
+export const hasScopes = (own, { scope, scopes: { all = [], any = [] } = {} }) =>
+  [...(scope ? [scope] : []), ...all].every((each) => own.includes(each)) && (any.length === 0 || any.some((each) => own.includes(each)));
+
 /** Splits the values of a header that was sent several times. A value with parameters, like `Token token="...", nonce="..."`, stays one. */
 const splitJoined = (value) => value.split(/,(?!\s*[\w-]+=[^,=])/);
 

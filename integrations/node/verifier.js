@@ -21,6 +21,8 @@ const renewMs = 10;
 /** The time in which the service takes a credential over, in milliseconds. */
 const adoptMs = 5000;
 const watchMs = 250;
+/** A process that stops makes at most this many calls to give back what is left. */
+const maxLastCalls = 50;
 const probes = 3;
 const probeMs = 1000;
 const betweenProbesMs = 100;
@@ -174,8 +176,8 @@ export class Verifier {
   /** Decides about a request, within the time for a decision. Never throws. */
   async verify(given) {
     const startedAt = performance.now();
-    const id = idOf(given.key);
-    const request = described(given);
+    const request = described({ ...given, key: String(given.key ?? "") });
+    const id = idOf(request.key);
     let answer = await this.#decide(id, request, startedAt + this.#timeoutMs);
     if (this.#adoption && answer.code === "invalid_key" && !answer.foreign) answer = await this.#adopted(request, answer);
     this.#counts.decisions++;
@@ -183,9 +185,9 @@ export class Verifier {
     if (answer.degraded && answer.allowed) this.#counts.degraded++;
     if (endsConnections(answer)) this.#endConnections(id, answer.code);
     try {
-      this.#onDecision?.({ ...answer, durationMs: performance.now() - startedAt });
+      Promise.resolve(this.#onDecision?.({ ...answer, durationMs: performance.now() - startedAt })).catch((error) => this.#sayOf(error));
     } catch (error) {
-      this.#say(`onDecision has failed: ${error?.message}`);
+      this.#sayOf(error);
     }
     answers.set(answer, id);
     return answer;
@@ -269,7 +271,7 @@ export class Verifier {
   /** Sends all reports that wait. Call it when the process stops. */
   async close() {
     clearTimeout(this.#renewal);
-    await Promise.all([this.#reports.close(), this.#entries.close(), this.#renew(true)]);
+    await Promise.all([this.#reports.close(), this.#entries.close(), this.#giveAllBack()]);
   }
 
   /** Returns the number of decisions, of the denied and the degraded ones, of reports that wait and that were dropped, and whether the Worker is away. */
@@ -289,8 +291,8 @@ export class Verifier {
       const item = { key: sent, request: rest, ...question };
       const body = JSON.stringify(question ? { holder: this.#holder, protocol: 1, keys: [item] } : { key: sent, ...rest });
       try {
-        const { answer, text } = await this.#decision(body, deadline - performance.now());
-        this.#leases?.take(id, { at, ...question }, answer, thisMoment());
+        const { answer: sentAnswer, text } = await this.#decision(body, deadline - performance.now());
+        const answer = this.#leases?.take(id, { at, ...question, cost: request.cost ?? 1 }, sentAnswer, thisMoment()) ?? sentAnswer;
         if (question) this.#renewSoon(watchMs);
         this.#shares.note(id, answer);
         if ([401, 403, 422].includes(answer.status)) key.deniedAt = performance.now();
@@ -327,6 +329,10 @@ export class Verifier {
     return { answer, text: this.#leases ? JSON.stringify(answer) : text };
   }
 
+  async #giveAllBack() {
+    for (let calls = 0; calls < maxLastCalls && this.#leases && !this.#leases.isEmpty; calls++) if (!(await this.#renew(true))) return;
+  }
+
   /** Renews leases after a time, in milliseconds. */
   #renewSoon(ms) {
     const at = performance.now() + ms;
@@ -357,8 +363,13 @@ export class Verifier {
     } catch (error) {
       for (const item of items) this.#leases.keepBack(item.id, item);
       this.#say(error.message);
+      return !all;
     }
     return true;
+  }
+
+  #sayOf(error) {
+    this.#say(`onDecision has failed: ${error?.message}`);
   }
 
   #endConnections(id, code) {
@@ -391,8 +402,8 @@ export class Verifier {
   }
 
   /** Lets a credential pass that was allowed before, or denies the request with the rest of the pause. */
-  #withoutWorker(id, { ip = "", scope }) {
-    const known = this.#known?.pass(id, ip, scope);
+  #withoutWorker(id, { ip = "", ...needs }) {
+    const known = this.#known?.pass(id, ip, needs);
     if (known) return { ...unavailable(), allowed: true, status: 200, code: null, ...known, headers: {}, problem: null };
     return unavailable(Math.ceil((this.#probeAt - performance.now()) / 1000));
   }
@@ -431,7 +442,11 @@ export class Verifier {
     this.#unsaid++;
     if (performance.now() < this.#quietUntil) return;
     const times = this.#unsaid > 1 ? ` (${this.#unsaid} failures since the last message)` : "";
-    this.#logger.error(`Developer Overview: ${message}${times}`);
+    try {
+      this.#logger.error(`Developer Overview: ${message}${times}`);
+    } catch {
+      // A logger that fails changes no decision.
+    }
     this.#unsaid = 0;
     this.#quietUntil = performance.now() + quietMs;
   }

@@ -197,6 +197,14 @@ def _time_of(text):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
+def _has_scopes(own, request):
+    """Returns whether a key with these scopes may do what a request needs."""
+    several = request.get("scopes") or {}
+    needed = [*([request["scope"]] if request.get("scope") else []), *(several.get("all") or [])]
+    any_of = several.get("any") or []
+    return set(needed) <= set(own) and (not any_of or bool(set(any_of) & set(own)))
+
+
 class _Known:
     """What a process remembers for on_unavailable="known": the credentials that it was allowed to serve within the last ten minutes."""
 
@@ -226,18 +234,18 @@ class _Known:
                 if len(full) > most:
                     full.popitem(last=False)
 
-    def find(self, key_id, ip, scope):
+    def find(self, key_id, request):
         """Returns the account and the key of a request that may pass without the Worker, or None."""
         with self._lock:
             now = time.time()
             known = self._credentials.get(key_id)
-            if known is None or not 0 <= now - known["addresses"].get(ip, 0) < KNOWN_S or known["denied_until"] > now:
+            if known is None or not 0 <= now - known["addresses"].get(request.get("ip", ""), 0) < KNOWN_S or known["denied_until"] > now:
                 return None
             answer = json.loads(known["text"])
         key = answer["key"]
         if key["expires_at"] is not None and _time_of(key["expires_at"]) <= now:
             return None
-        return {"account": answer["account"], "key": key} if scope is None or scope in key["scopes"] else None
+        return {"account": answer["account"], "key": key} if _has_scopes(key["scopes"], request) else None
 
 
 class _Reports:
@@ -740,7 +748,7 @@ class Verifier:
 
     def _without_worker(self, key_id, request):
         """Lets a credential pass that was allowed before, or denies the request with the rest of the pause."""
-        known = self._known and self._known.find(key_id, request.get("ip", ""), request.get("scope"))
+        known = self._known and self._known.find(key_id, request)
         if known:
             return {**_unavailable(), "allowed": True, "status": 200, "code": None, **known, "headers": {}, "problem": None}
         return _unavailable(self._probe_at - time.monotonic())
@@ -793,11 +801,40 @@ _PASSED = {"allowed": True, "passes": True, "status": 200, "headers": {}, "recei
 _EXPOSED = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset"
 
 
-def _pattern_of(row):
-    """Returns the method and the pattern of a row like "GET /orders/:id". Servers differ in how they read case and slashes, so it fits all of them."""
+_AMBIGUOUS = re.compile(r"[#\\]|//|%(?:2f|5c)", re.IGNORECASE)
+_BROKEN = re.compile(r"%(?![0-9a-f]{2})", re.IGNORECASE)
+
+
+def _segments_of(path):
+    """Returns the segments of a path in lower case, or None for a path that servers read in different ways.
+
+    Such a path has an encoded slash, dots, a second slash, a backslash, a fragment or a control character.
+    """
+    if not path.startswith("/") or _AMBIGUOUS.search(path) or _BROKEN.search(path):
+        return None
+    trimmed = path[:-1] if path.endswith("/") else path
+    segments = [unquote(part).lower() for part in trimmed.split("/")[1:]]
+    if any(segment in (".", "..") or not segment.isprintable() for segment in segments):
+        return None
+    return segments
+
+
+def _row_of(row, needs):
+    """Returns a row like "GET /orders/:id" in parts. "*" at the end stands for all that follows."""
     method, path = row.split(" ", 1)
-    parts = ["[^/]+" if part.startswith(":") else ".*" if part == "*" else re.escape(part) for part in path.split("/")]
-    return method.upper(), re.compile("/+".join(parts) + "/*", re.IGNORECASE)
+    trimmed = path[:-1] if path.endswith("/") else path
+    return method.upper(), trimmed.lower().split("/")[1:], needs
+
+
+def _fits(wanted, parts, method, segments):
+    """Returns whether a row fits a request. A row for GET fits HEAD."""
+    if wanted not in ("*", method) and not (wanted == "GET" and method == "HEAD"):
+        return False
+    has_rest = bool(parts) and parts[-1] == "*"
+    fixed = parts[:-1] if has_rest else parts
+    if len(segments) < len(fixed) or (not has_rest and len(segments) != len(fixed)):
+        return False
+    return all(segment != "" if part.startswith(":") else part == segment for part, segment in zip(fixed, segments))
 
 
 class _Middleware:
@@ -827,7 +864,7 @@ class _Middleware:
         self.key_headers = [name.lower() for name in key_headers]
         self.client_ip = client_ip
         self.preflight, self.missing, self.unknown, self.skip = preflight == "pass", missing == "pass", unknown == "pass", skip
-        self.rows = routes and [(*_pattern_of(row), needs) for row, needs in routes.items()]
+        self.rows = None if routes is None else [_row_of(row, needs) for row, needs in routes.items()]
         self.origins = cors and cors["origins"]
         self.on_denied = on_denied
 
@@ -856,9 +893,9 @@ class _Middleware:
         """Returns what a request needs, or None if there is a table of routes and no row fits."""
         if self.rows is None:
             return self.needs
-        shown = unquote(path)
-        fitting = (needs for wanted, form, needs in self.rows if wanted in ("*", method) and form.fullmatch(shown))
-        needs = next(fitting, None)
+        segments = _segments_of(path)
+        rows = [] if segments is None else self.rows
+        needs = next((needs for wanted, parts, needs in rows if _fits(wanted, parts, method, segments)), None)
         return None if needs is None else {**self.needs, **needs}
 
     def _outcome(self, answer):

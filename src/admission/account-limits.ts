@@ -31,6 +31,7 @@ export async function readAccountLimits({ db, actor, now, budgets }: ReadContext
   if (account.limitsVersion === 0) return { plan: named, limits: [], byKey: [] };
   const returns = leases.takeReturnsOf(account.id);
   const read = await withDeadline(budgets.getByName(account.id).usage(returns), timeoutMs, "Asking a budget").catch((cause: unknown) => {
+    for (const [keyId, left] of Object.entries(returns)) leases.keepReturns(keyId, left);
     throw new Failure("unavailable", "The service cannot reach the budget of the account right now. Try again in a moment.", { cause });
   });
   const usage = read?.usage ?? [];

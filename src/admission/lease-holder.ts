@@ -28,7 +28,6 @@ const watchMs = 15 * secondMs;
 interface OwnLease extends HeldLease<Lease> {
   key: LoadedKey;
   admission: Admission;
-  takenAt: number;
   /** The units that were used beside this lease since that answer, less those that the answer counts and nobody used. */
   shift: number;
 }
@@ -124,7 +123,7 @@ export class LeaseHolder {
     if (!isLeasable(asked)) {
       // A repeated verification was counted before.
       const isCounted = asked.counted && admission.verified?.entryId === asked.verification?.entryId;
-      return before ? countBeside(before, before.held, answer, { at: asked.at, cost: isCounted ? asked.cost : 0 }) : answer;
+      return before ? countBeside(before, before.held, answer, isCounted ? asked.cost : 0) : answer;
     }
     const known = before ?? this.#added(keyId, answer.key.accountId, asked);
     if (known.held.length === 0) known.secretHash = asked.secretHash;
@@ -134,13 +133,13 @@ export class LeaseHolder {
     else if (lease) {
       countDecisions({ given: lease.units, wasted: lease.wasted });
       const key = loadedKey(lease.config);
-      const own = { ...takeLease(lease, asked.at), key, admission: answer, takenAt: now, shift: -returning(known) };
+      const own = { ...takeLease(lease, asked.at), key, admission: answer, shift: -returning(known) };
       known.held = [...known.held, own];
       this.#weigh(known, Math.ceil(JSON.stringify(lease.config).length / 1024));
       // If the answer took longer than the lease, the lease is over already.
       this.#end(known, (each) => isOver(each, now));
     }
-    return countBeside(known, heldBefore, answer, asked);
+    return countBeside(known, heldBefore, answer, asked.cost);
   }
 
   /** Asks for the next lease while requests use this one, and sees to it that what is left of a lease comes back after its end. */
@@ -173,6 +172,11 @@ export class LeaseHolder {
   takeReturnsOf(accountId: string): Record<string, LeaseReturn[]> {
     const ofAccount = [...this.#keys].filter(([, known]) => known.accountId === accountId);
     return Object.fromEntries(ofAccount.map(([keyId]) => [keyId, this.takeReturns(keyId)] as const).filter(([, { length }]) => length > 0));
+  }
+
+  /** Keeps what was not returned, because a call has failed. */
+  keepReturns(keyId: string, returns: readonly LeaseReturn[]): void {
+    this.#keys.get(keyId)?.returns.push(...returns);
   }
 
   #question(known: HeldKey, request: AdmissionRequest, want: number, now: Moment): AdmissionRequest {
@@ -287,10 +291,10 @@ const returning = ({ returns }: HeldKey): number => returns.reduce((sum, { unuse
 
 /**
  * Returns an answer as the client sees it, beside the leases that the guard gave before it: without their units that this isolate has not used. The leases then
- * also show the `cost` of the request. `at`: when the request asked. A lease that came while it waited was given before it if the guard then counted less.
+ * also show the `cost` of the request.
  */
-function countBeside(known: HeldKey, held: readonly OwnLease[], answer: Admission, { at, cost }: { at: number; cost: number }): Admission {
-  const earlier = held.filter(({ takenAt, admission }) => takenAt < at || admission.rateLimit.used < answer.rateLimit.used);
+function countBeside(known: HeldKey, held: readonly OwnLease[], answer: Admission, cost: number): Admission {
+  const earlier = held.filter(({ admission }) => (admission.order ?? 0) < (answer.order ?? 0));
   if (earlier.length === 0) return answer;
   for (const own of earlier) own.shift += cost;
   return withUsed(answer, -earlier.reduce((sum, { unused }) => sum + unused, returning(known)));

@@ -95,7 +95,11 @@ export async function readKeyUsage(context: ReadContext & { guards: Guards }, ke
 }
 
 async function usageOf({ guards, now }: { guards: Guards; now: number }, key: LimitedKey): Promise<RateLimitUsage> {
-  const rateLimit = await callGuard(guards, key.id, (guard) => guard.rateLimit(leases.takeReturns(key.id)));
+  const returns = leases.takeReturns(key.id);
+  const rateLimit = await callGuard(guards, key.id, (guard) => guard.rateLimit(returns)).catch((error: unknown) => {
+    leases.keepReturns(key.id, returns);
+    throw error;
+  });
   return rateLimit ? { ...rateLimit, keyId: key.id, keyName: key.name } : unused(key, now);
 }
 

@@ -1,7 +1,7 @@
 import { maxCredential } from "../credentials/credential-in.ts";
 import type { KeyVerifier } from "../credentials/verified-keys.ts";
 import { type Admission, type AdmissionRequest, denialOf, factsOf, type KeyConfig, verifiedFactsOf } from "../guard/decision.ts";
-import { type Guards, isUnreachable } from "../guard/guards.ts";
+import { callGuard, type Guards, isUnreachable } from "../guard/guards.ts";
 import type { OnUnavailable } from "../guard/read-config.ts";
 import { Failure, type FailureContent } from "../lib/errors/failure.ts";
 import { parseIpList } from "../lib/net/ip-list.ts";
@@ -74,10 +74,15 @@ async function decide(verifying: Verifying, { credential, scope, ip, cost, forPr
   if (secretKey.length > maxCredential) return { denial: invalidKey, degraded: false };
   const found = verifying.verifiedKeys.verify(secretKey) ?? (await verifying.findImported(secretKey));
   const outcome = authenticateKey({ verify: () => found }, secretKey, request, thisMoment());
-  if ("denial" in outcome) return deniedAs(outcome, entryId);
+  const { guards, inBackground } = verifying;
+  const wish = found ? forProcess?.(found.keyId) : undefined;
+  if ("denial" in outcome) {
+    // The isolate remembers this denial, so its guard gets what comes back in a call of its own.
+    if (found && wish && wish.returns.length > 0)
+      inBackground(callGuard(guards, found.keyId, (guard) => guard.settle(wish.returns)).catch(() => {}));
+    return deniedAs(outcome, entryId);
+  }
   try {
-    const { guards, inBackground } = verifying;
-    const wish = forProcess?.(outcome.credential.keyId);
     const admitted = await (wish ? admitForProcess(guards, outcome.credential, wish) : admitKey(guards, outcome.credential, inBackground));
     return "denial" in admitted ? deniedAs(admitted, entryId) : { denial: null, principal: admitted.principal, degraded: false };
   } catch (error) {

@@ -38,9 +38,12 @@ export interface LeaseReceipt {
   accountId: string;
   logWriter: string;
   secret: "current" | "previous";
+  /** When the lease was given, and when it ends, in milliseconds since the epoch. */
+  from: number;
+  until: number;
 }
 
-const leaseMembers = ["id", "units", "issuer", "keyId", "secretHash", "accountId", "logWriter", "secret"] as const;
+const leaseMembers = ["id", "units", "issuer", "keyId", "secretHash", "accountId", "logWriter", "secret", "from", "until"] as const;
 
 const tagLength = 22;
 

@@ -122,6 +122,8 @@ export interface Admission {
   verified?: VerifiedFacts;
   /** The configuration that decided. */
   revision?: string;
+  /** Grows with each answer of the guard, so that a holder knows which of two answers is the later one. */
+  order?: number;
   lease?: Lease;
 }
 

@@ -18,6 +18,8 @@ import { type LoadedKey, loadedKey } from "./loaded-key.ts";
 /** A request that finds the guard full while leases are out waits for at most this time, in milliseconds. The caller of a verification waits less. */
 const maxPatienceMs = { own: 2500, verification: 500 };
 const patienceStepMs = 50;
+/** The time after its end in which what is left of a lease comes back, near the end of a limit, in milliseconds. */
+const returnMs = 500;
 /** The maximum number of requests that wait for leases to end. */
 const maxPatient = 100;
 /** The time for which a request waits for units of the account, in milliseconds. It is shorter than the time that the Worker waits for the guard. */
@@ -40,6 +42,7 @@ export class KeyAdmission {
   #key: LoadedKey | null;
   #isErased: boolean;
   #patient = 0;
+  #order = 0;
 
   constructor(own: Deciding) {
     this.#own = own;
@@ -180,7 +183,8 @@ export class KeyAdmission {
       }
     }
     const { violation } = denied;
-    return violation ? { ...denied, violation: { ...violation, roomFrom: now() + secondMs, isLeasedOut: true } } : denied;
+    const roomFrom = now() + Math.max(secondMs, this.counts.leasedForMs(now()) + returnMs);
+    return violation ? { ...denied, violation: { ...violation, roomFrom, isLeasedOut: true } } : denied;
   }
 
   #admissionOf(
@@ -192,7 +196,10 @@ export class KeyAdmission {
   ): Admission {
     const secret = secretHash === config.secretHash ? "current" : "previous";
     const used = this.counts.used(limits, now);
-    const admission: Admission = { ...decision, key: facts, rateLimit: hourOf(used), limits: used, secret, revision: revisionOf(config) };
+    // A guard that restarts goes on with larger numbers.
+    this.#order = Math.max(this.#order + 1, now * 1000);
+    const about = { secret, revision: revisionOf(config), order: this.#order } as const;
+    const admission: Admission = { ...decision, key: facts, rateLimit: hourOf(used), limits: used, ...about };
     if (verification) admission.verified = verifiedFactsOf(config, entryId);
     if (shared.limits.length > 0) admission.shared = this.counts.units.usage(shared, now);
     return admission;

@@ -5,10 +5,11 @@ import { body, post } from "../../api/route-parts/requests.ts";
 import { callerOf, type TeamContext } from "../context.ts";
 import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
 import { ReportsAnswer, VerifyAnswer } from "../verify/answers.ts";
+import { type Holder, storeEntries } from "../verify/entries.ts";
 import { EntriesRequest, LeasesAnswer, LeasesRequest } from "../verify/lease-schemas.ts";
 import { lease } from "../verify/leases.ts";
 import { protocolHeader, requireProtocol } from "../verify/protocol.ts";
-import { type Holder, report, storeEntries } from "../verify/reports.ts";
+import { report } from "../verify/reports.ts";
 import { ReportsRequest, VerifyRequest } from "../verify/schemas.ts";
 import { verify } from "../verify/verify.ts";
 
@@ -35,7 +36,7 @@ routes.openapi(verifyRequest, async (c) => {
 const leaseKeys = createRoute({
   ...post("/leases", "lease", "Lease keys"),
   description:
-    "Decides about requests, and gives your process leases: with a lease, it decides about the next requests of a key by itself, for two seconds. The units of a lease are counted already. Give back what is left after its end. A key that cannot be answered within 300 ms is 503 with `retry`.",
+    "Decides about requests, and gives your process leases: with a lease, it decides about the next requests of a key by itself, for two seconds. The units of a lease are counted already. Give back what is left after its end. A key that cannot be answered in time (a renewal: 300 ms) is 503 with `retry`.",
   tags,
   ...requireTokenScope("verify", "handler"),
   ...failsWith("invalid_header"),

@@ -76,10 +76,16 @@ export const LeasesAnswer = z.strictObject({
   data: z.array(
     VerifyAnswer.extend({
       index: z.int().meta(meta("The place of the key in the request, from 0.", 0)),
-      retry: z.boolean().meta(meta("Whether you should ask again, because the answer was not there within 300 ms.", false)),
+      retry: z.boolean().meta(meta("Whether you should ask again, because the answer was not there in time.", false)),
       lease: z.string().nullable().meta(meta("The lease, or null if there is none.", "aWyJsZWFz...")),
       units: z.int().meta(meta("The units of the lease. They are counted already.", 12)),
       for_ms: z.int().meta(meta("How long the lease lasts from the time when you asked, in milliseconds.", 2000)),
+      is_urgent: z
+        .boolean()
+        .meta(meta("Whether little of a limit is left, so that what is left of the lease has to come back at its end.", false)),
+      order: z
+        .int()
+        .meta(meta("Grows with each answer about the key, so that you know which of two answers is the later one.", 1_795_312_800_000_000)),
       allowed_ips: z.array(z.string()).meta(meta("The addresses that may use the key. Empty if all may.", [])),
     }),
   ),

@@ -2,31 +2,36 @@ import { admitForProcess, type LeaseForProcess } from "../../admission/authentic
 import { type LeaseReceipt, leaseReceiptOf, newLeaseReceipt } from "../../credentials/receipt.ts";
 import { signingSecrets } from "../../credentials/signing-secrets.ts";
 import { connect } from "../../db/client.ts";
+import { messagesOf } from "../../db/failures.ts";
 import type { Admission } from "../../guard/decision.ts";
 import { callGuard, guardsOf } from "../../guard/guards.ts";
 import { knownForms } from "../../keys/imported/find-imported.ts";
 import { newId } from "../../lib/ids.ts";
+import type { Holder } from "./entries.ts";
 import type { LeaseItem, LeasesAnswer } from "./lease-schemas.ts";
-import type { Holder } from "./reports.ts";
 import { answerOf, type Caller, verifyFor } from "./verify.ts";
 
 // Leases for the team's own processes: with a lease, a process decides about the requests of a key by itself. The rules are those of `guard/lease.ts`.
 
-/** The time after which the answer goes, without the keys whose guards have not responded, in milliseconds. */
-const answerMs = 300;
+/** The time that a renewal may take, in milliseconds. A key whose guard is slow holds back no other one. A request that waits has as long as any decision. */
+const renewalMs = 300;
 
 type Answer = LeasesAnswer["data"][number];
 
-const noLease = { lease: null, units: 0, for_ms: 0, allowed_ips: [] };
+const noLease = { lease: null, units: 0, for_ms: 0, is_urgent: false, order: 0, allowed_ips: [] };
 
 /** Decides about the requests that wait, and gives and renews leases. Each key is answered by itself. */
 export async function lease(env: Env, caller: Caller, { issuer }: Holder, items: readonly LeaseItem[]): Promise<LeasesAnswer> {
-  const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), answerMs));
+  const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), renewalMs));
   const forms = knownForms(connect(env.DB), Date.now()).catch(() => []);
   const data = await Promise.all(
     items.map(async (item, index): Promise<Answer> => {
       const own = { ...caller, requestId: newId("req", Date.now()) };
-      const answer = await Promise.race([answerItem(env, own, issuer, item), late]);
+      const asked = answerItem(env, own, issuer, item).catch((error: unknown) => {
+        console.error("a lease was not answered:", messagesOf(error));
+        return null;
+      });
+      const answer = await (item.key === undefined ? Promise.race([asked, late]) : asked);
       const busy = { denial: unavailable, degraded: false, principal: undefined };
       return { ...(answer ?? { ...answerOf(env, own, plain, busy), ...noLease }), retry: answer === null, index };
     }),
@@ -75,8 +80,12 @@ async function renew(
   const guards = { ...guardsOf(env), isBounded: true as const };
   const verification = { accountIds: caller.accountIds, entryId: caller.requestId };
   const credential = { keyId, request: { secretHash, ip: "", scope: null, counted: true, cost: 0, verification } };
-  if (wish.want === 0) await callGuard(guards, keyId, (guard) => guard.settle(wish.returns));
-  const outcome = wish.want === 0 ? { principal: undefined } : await admitForProcess(guards, credential, wish);
+  if (wish.want === 0) {
+    await callGuard(guards, keyId, (guard) => guard.settle(wish.returns));
+    // Nothing was decided.
+    return { ...answerOf(env, caller, plain, { denial: null, degraded: false, principal: undefined }), allowed: false, ...noLease };
+  }
+  const outcome = await admitForProcess(guards, credential, wish);
   const denial = "denial" in outcome ? outcome.denial : null;
   const { principal } = outcome;
   return { ...answerOf(env, caller, plain, { denial, degraded: false, principal }), ...leaseOf(env, issuer, principal) };
@@ -86,12 +95,24 @@ function leaseOf(
   env: Env,
   issuer: string,
   principal: { keyId: string; admission: Admission } | undefined,
-): Pick<Answer, "lease" | "units" | "for_ms" | "allowed_ips"> {
-  const { lease: given, secret } = principal?.admission ?? {};
+): Pick<Answer, "lease" | "units" | "for_ms" | "is_urgent" | "order" | "allowed_ips"> {
+  const { lease: given, secret, order = 0 } = principal?.admission ?? {};
   const [signing] = signingSecrets(env);
-  if (!principal || !given || !secret) return noLease;
-  const { config, id, units, forMs } = given;
+  if (!principal || !given || !secret) return { ...noLease, order };
+  const { config, id, units, forMs, isUrgent } = given;
+  const now = Date.now();
   const secretHash = secret === "current" ? config.secretHash : (config.previousSecretHash ?? "");
-  const about = { id, units, issuer, keyId: principal.keyId, secretHash, accountId: config.accountId, logWriter: config.logWriter, secret };
-  return { lease: newLeaseReceipt(about, signing), units, for_ms: forMs, allowed_ips: config.allowedIps };
+  const about = {
+    id,
+    units,
+    issuer,
+    keyId: principal.keyId,
+    secretHash,
+    accountId: config.accountId,
+    logWriter: config.logWriter,
+    secret,
+    from: now,
+    until: now + forMs,
+  };
+  return { lease: newLeaseReceipt(about, signing), units, for_ms: forMs, is_urgent: isUrgent, order, allowed_ips: config.allowedIps };
 }

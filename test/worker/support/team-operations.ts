@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { newId } from "../../../src/lib/ids.ts";
 import type { DocumentedOperation } from "./documented.ts";
 import { ofTeam, operate } from "./operate.ts";
 
@@ -36,9 +37,26 @@ const keyForm = () => idOf("/key-forms", form());
 const receipt = async ({ secretKey }: Customer) =>
   (await operate("POST", "/verify", { key: secretKey, method: "GET", path: "/orders", report: true })).body.receipt as string;
 
+const holding = (more: object) => ({ holder: "sample", protocol: 1, ...more });
+
 const samples: Record<string, Sample> = {
   verify: { body: ({ secretKey }: Customer) => ({ key: secretKey, method: "GET", path: "/orders" }) },
   report: { body: async (customer: Customer) => ({ reports: [{ receipt: await receipt(customer), status: 200, duration_ms: 12 }] }) },
+  lease: { body: ({ secretKey }: Customer) => holding({ keys: [{ key: secretKey, want: 8 }] }) },
+  storeEntries: {
+    body: async ({ secretKey }: Customer) => {
+      const { body } = await operate("POST", "/leases", holding({ keys: [{ key: secretKey, want: 8 }] }));
+      const entry = { id: newId("req", Date.now()), lease: body.data[0].lease, status: 200, duration_ms: 12 };
+      return { holder: "sample", entries: [entry] };
+    },
+  },
+  adoptKey: {
+    body: async () => {
+      const external = `cus_${unique()}`;
+      await operate("PUT", `/accounts/by-external-id/${external}`, { name: "Sample" });
+      return { external_id: external, hash: unique().replaceAll("-", "").repeat(2), algorithm: "sha256" };
+    },
+  },
   createAccount: { body: { name: "Sample", email: "sample@example.com" }, status: 201 },
   putAccountByExternalId: { body: { name: "Sample" }, status: 201, id: async () => `cus_${unique()}` },
   updateAccount: { body: { name: "Renamed", metadata: { plan: "pro" } } },
