@@ -9,6 +9,7 @@ import { exactTable } from "./exact.ts";
 import { farTable } from "./far.ts";
 import { measureGrowth } from "./growth.ts";
 import { leaseTable } from "./leases.ts";
+import { middlewareTable } from "./middleware.ts";
 import {
   againstTable,
   arrivalTable,
@@ -42,6 +43,7 @@ const parts = {
   leases: leaseTable,
   far: farTable,
   exact: exactTable,
+  middleware: middlewareTable,
 };
 
 /**

@@ -378,8 +378,9 @@ func (v *Verifier) decided(r *http.Request) *answer {
 		return &passed
 	}
 	needs, isListed := v.needsOf(r)
-	if !isListed {
-		return denied(http.StatusNotFound, "not_found", "Not found", "This API has no such route.")
+	mayBeForeign := v.options.Unknown == Pass && key != ""
+	if !isListed && !mayBeForeign {
+		return noRoute()
 	}
 	if len(key) > maxKey {
 		decision := denied(http.StatusUnauthorized, "invalid_key", "API key invalid", "A credential has at most 4,096 characters.")
@@ -398,6 +399,9 @@ func (v *Verifier) decided(r *http.Request) *answer {
 	if methodForm.MatchString(r.Method) {
 		request.Method = r.Method
 	}
+	if !isListed {
+		needs = Needs{}
+	}
 	request.Scope, request.UserAgent = needs.Scope, r.UserAgent()
 	if needs.Cost > 0 {
 		request.Cost = needs.Cost
@@ -405,16 +409,24 @@ func (v *Verifier) decided(r *http.Request) *answer {
 	if len(needs.All)+len(needs.Any) > 0 {
 		request.Scopes = &scopes{All: needs.All, Any: needs.Any}
 	}
-	if v.options.Unknown == Pass && key != "" {
+	if mayBeForeign {
 		request.Unknown = Pass
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), v.options.Timeout)
 	defer cancel()
 	decision := v.verify(ctx, request)
-	if decision.Foreign && v.options.Unknown == Pass {
+	switch {
+	case mayBeForeign && decision.Foreign:
 		return &passed
+	case isListed || !*decision.Allowed:
+		return decision
 	}
-	return decision
+	v.report(decision, http.StatusNotFound, 0, r)
+	return noRoute()
+}
+
+func noRoute() *answer {
+	return denied(http.StatusNotFound, "not_found", "Not found", "This API has no such route.")
 }
 
 // credentialOf returns the one credential in the values of headers, or an empty string if there is none. It returns false if there are two different ones.

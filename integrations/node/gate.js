@@ -82,8 +82,9 @@ export class Gate {
     if (key === "" && options.preflight === "pass" && !hasBody && isPreflight(method, valuesOf)) return passed;
     if (key === "" && options.missing === "pass") return passed;
     const needs = this.#needsOf(method, plain, options);
-    if (needs === null) return noRoute();
-    const { scope, scopes, cost } = needs;
+    const mayBeForeign = options.unknown === "pass" && key !== "";
+    if (needs === null && !mayBeForeign) return noRoute();
+    const { scope, scopes, cost } = needs ?? {};
     const [userAgent] = valuesOf("user-agent");
     const answer = await this.#verifier.verify({
       key,
@@ -94,9 +95,12 @@ export class Gate {
       ...(scopes && { scopes }),
       ...(cost && { cost }),
       ...(userAgent && { user_agent: userAgent }),
-      ...(options.unknown === "pass" && key !== "" && { unknown: "pass" }),
+      ...(mayBeForeign && { unknown: "pass" }),
     });
-    return answer.foreign && options.unknown === "pass" ? passed : answer;
+    if (mayBeForeign && answer.foreign) return passed;
+    if (needs !== null || !answer.allowed) return answer;
+    this.#verifier.report({ receipt: answer.receipt, status: 404, durationMs: 0 });
+    return noRoute();
   }
 
   /** Returns the headers of a denial. A page of an allowed origin can read it. */

@@ -880,12 +880,13 @@ class _Middleware:
         if key == "" and (self.missing or (self.preflight and _is_preflight(method, named))):
             return None, _PASSED
         needs = self._needs_of(method, plain)
-        if needs is None:
-            return None, _denied(404, "not_found", "Not found", "This API has no such route.")
-        request = {"key": key, "method": method, "path": path, "ip": ip, **{name: value for name, value in needs.items() if value}}
+        may_be_foreign = self.unknown and key != ""
+        if needs is None and not may_be_foreign:
+            return None, _no_route()
+        request = {"key": key, "method": method, "path": path, "ip": ip, **{name: value for name, value in (needs or {}).items() if value}}
         if named.get("user-agent"):
             request["user_agent"] = named["user-agent"]
-        if self.unknown and key:
+        if may_be_foreign:
             request["unknown"] = "pass"
         return request, None
 
@@ -898,9 +899,14 @@ class _Middleware:
         needs = next((needs for wanted, parts, needs in rows if _fits(wanted, parts, method, segments)), None)
         return None if needs is None else {**self.needs, **needs}
 
-    def _outcome(self, answer):
+    def _outcome(self, answer, method, path):
         """Returns the answer for the client. A credential of somebody else passes if the team said so."""
-        return _PASSED if self.unknown and answer.get("foreign") else answer
+        if self.unknown and answer.get("foreign"):
+            return _PASSED
+        if answer["allowed"] and self._needs_of(method, path.partition("?")[0]) is None:
+            self.verifier.report(answer["receipt"], 404, 0)
+            return _no_route()
+        return answer
 
     def _denial_headers(self, answer, headers):
         added = {}
@@ -910,6 +916,10 @@ class _Middleware:
             if origin and ("*" in self.origins or origin in self.origins):
                 added.update({"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": _EXPOSED})
         return {**_headers_of(answer), **added}
+
+
+def _no_route():
+    return _denied(404, "not_found", "Not found", "This API has no such route.")
 
 
 def _is_preflight(method, named):
@@ -945,7 +955,7 @@ class AsgiMiddleware(_Middleware):
         raw_path = scope.get("raw_path")
         path = raw_path.decode("latin-1") if isinstance(raw_path, bytes) else quote(scope.get("path", ""))
         request, answer = self._request(named, scope.get("method", "GET"), path, ip, scope)
-        answer = answer or self._outcome(await self.verifier.verify_async(request))
+        answer = answer or self._outcome(await self.verifier.verify_async(request), request.get("method"), path)
         if not answer["allowed"]:
             if self.on_denied and kind == "http":
                 return await self.on_denied(scope, receive, send, answer)
@@ -1011,7 +1021,7 @@ class WsgiMiddleware(_Middleware):
         ip = self.client_ip(environ) if self.client_ip else environ.get("REMOTE_ADDR")
         path = _sent_path(environ)
         request, answer = self._request(headers, environ["REQUEST_METHOD"], path, ip, environ)
-        answer = answer or self._outcome(self.verifier.verify(request))
+        answer = answer or self._outcome(self.verifier.verify(request), request.get("method"), path)
         if not answer["allowed"]:
             if self.on_denied:
                 return self.on_denied(environ, start_response, answer)
