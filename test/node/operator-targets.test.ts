@@ -87,7 +87,8 @@ const seconds = ["5", "hour=5", "deny", "none"];
 
 /** Returns the arguments with which a command makes a call. */
 async function argumentsOf(noun: string, verb: string, command: Command): Promise<string[]> {
-  const first = noun === "secrets" ? "key-signing" : "key_0000000000000000";
+  const firsts: Record<string, string> = { secrets: "key-signing", customers: join(folder, "package.json") };
+  const first = firsts[noun] ?? "key_0000000000000000";
   for (const second of seconds) {
     const args = [noun, ...(verb === "" ? [] : [verb]), ...[first, second].slice(0, command.args), ...optionsOf(command)];
     if ((await run(args, null)).length > 0) return args;

@@ -1,4 +1,6 @@
 import { admitForProcess, type LeaseForProcess } from "../../admission/authenticate.ts";
+import { invalidKey } from "../../admission/denials.ts";
+import { undecided } from "../../admission/verify.ts";
 import { type LeaseReceipt, leaseReceiptOf, newLeaseReceipt } from "../../credentials/receipt.ts";
 import { signingSecrets } from "../../credentials/signing-secrets.ts";
 import { connect } from "../../db/client.ts";
@@ -32,7 +34,7 @@ export async function lease(env: Env, caller: Caller, { issuer }: Holder, items:
         return null;
       });
       const answer = await (item.key === undefined ? Promise.race([asked, late]) : asked);
-      const busy = { denial: unavailable, degraded: false, principal: undefined };
+      const busy = { denial: undecided(), degraded: false, principal: undefined };
       return { ...(answer ?? { ...answerOf(env, own, plain, busy), ...noLease }), retry: answer === null, index };
     }),
   );
@@ -40,8 +42,6 @@ export async function lease(env: Env, caller: Caller, { issuer }: Holder, items:
   return { data, forms: known.map(({ prefix, minLength, maxLength, alphabet }) => ({ prefix, minLength, maxLength, alphabet })) };
 }
 
-const unavailable = { code: "unavailable", message: "The guard of this key has not responded yet. Ask again." } as const;
-const invalidLease = { code: "invalid_key", message: "This is no lease of this token." } as const;
 const plain = { key: "", cost: 1, report: false } as const;
 
 async function answerItem(
@@ -65,7 +65,7 @@ async function answerItem(
   }
   const held = leaseReceiptOf(text ?? "", signing);
   if (held?.issuer !== issuer || !(caller.accountIds?.includes(held.accountId) ?? true))
-    return { ...answerOf(env, caller, plain, { denial: invalidLease, degraded: false, principal: undefined }), ...noLease };
+    return { ...answerOf(env, caller, plain, { denial: invalidKey, degraded: false, principal: undefined }), ...noLease };
   return renew(env, caller, issuer, held, wishFor(held.keyId));
 }
 
