@@ -12,23 +12,10 @@ const failedMs = 60_000;
 const maxFailed = 10_000;
 const maxFailuresOfAddress = 10;
 
-const digits = "0123456789";
-const lower = "abcdefghijklmnopqrstuvwxyz";
-const upper = lower.toUpperCase();
-/** The named alphabets of registered forms, and the characters that may separate the parts of a secret. */
-const alphabets = {
-  hex: `${digits}abcdef`,
-  base58: `${digits}${lower}${upper}`.replaceAll(/[0OIl]/g, ""),
-  base62: digits + lower + upper,
-  base64: `${digits}${lower}${upper}+/=`,
-  base64url: `${digits}${lower}${upper}-_`,
-};
-const separators = "_.|-";
-
-function hasForm(text, { prefix, minLength, maxLength, alphabet }) {
+/** Returns whether a text has a registered form, of which the Worker lists all characters. */
+function hasForm(text, { prefix, minLength, maxLength, characters }) {
   if (text.length < minLength || text.length > maxLength || !text.startsWith(prefix)) return false;
-  const characters = new Set((Object.hasOwn(alphabets, alphabet) ? alphabets[alphabet] : alphabet) + separators);
-  return [...text.slice(prefix.length)].every((character) => characters.has(character));
+  return [...text.slice(prefix.length)].every((character) => characters.includes(character));
 }
 
 /** Adopts credentials. `check`: the team's own check. */

@@ -53,8 +53,9 @@ function followNode(gate, answer, res, routeOf) {
 /** Handles a request of node:http. Returns whether it may run. */
 async function handleNode(gate, req, res, ip, routeOf) {
   const answer = await decideNode(gate, req, ip);
-  if (res.destroyed) {
-    if (answer.allowed) gate.follow(answer, () => routeOf(req)).report(clientGone);
+  // The client has gone away, or something else has responded, for example a timer of the team's.
+  if (res.destroyed || res.headersSent) {
+    if (answer.allowed) gate.follow(answer, () => routeOf(req)).report(res.headersSent ? res.statusCode : clientGone);
     return false;
   }
   if (answer.allowed) {
@@ -126,8 +127,8 @@ export const fastify = Object.assign(
       const own = request.routeOptions.config?.verify;
       const answer = await decideNode(gate, request.raw, clientIp(request), { raw: request, own });
       const routeOf = () => request.routeOptions.url;
-      if (reply.raw.destroyed) {
-        if (answer.allowed) gate.follow(answer, routeOf).report(clientGone);
+      if (reply.raw.destroyed || reply.raw.headersSent) {
+        if (answer.allowed) gate.follow(answer, routeOf).report(reply.raw.headersSent ? reply.raw.statusCode : clientGone);
         return reply.hijack();
       }
       if (answer.allowed) {

@@ -35,19 +35,31 @@ interface Result {
   errors: string[];
 }
 
-/** Reads a file, row by row. A cell of a CSV file that is empty is absent, and `metadata` and `keys` are JSON. */
+/**
+ * Reads a file, row by row. A cell of a CSV file that is empty is absent, and `metadata` and `keys` are JSON. Excel separates cells with semicolons in some
+ * countries.
+ */
 async function* rowsOf(file: string): AsyncGenerator<unknown> {
-  const source = createReadStream(file);
+  const lines = createInterface({ input: createReadStream(file), crlfDelay: Number.POSITIVE_INFINITY });
   if (!/\.csv$/i.test(file)) {
-    for await (const line of createInterface({ input: source, crlfDelay: Number.POSITIVE_INFINITY }))
-      if (line.trim() !== "") yield jsonIn(line.replace(/^\uFEFF/, ""));
+    for await (const line of lines) if (line.trim() !== "") yield jsonIn(line.replace(/^\uFEFF/, ""));
     return;
   }
-  for await (const cells of source.pipe(parse({ columns: true, bom: true, trim: true, skip_empty_lines: true }))) {
+  const { value: heading = "" } = await lines[Symbol.asyncIterator]().next();
+  lines.close();
+  const delimiter = heading.includes(",") ? "," : ";";
+  const options = { columns: true, bom: true, trim: true, skip_empty_lines: true, delimiter };
+  for await (const cells of createReadStream(file).pipe(parse(options))) {
     const given = Object.entries(cells as Record<string, string>).filter(([, text]) => text !== "");
     yield Object.fromEntries(given.map(([name, text]) => [name, name === "metadata" || name === "keys" ? jsonIn(text) : text]));
   }
 }
+
+/** Returns why a file cannot be read, as the failure of the command. A failure of the service stays as it is. */
+const failureOf = (error: unknown, line: number): unknown =>
+  error instanceof CommandError
+    ? error
+    : new CommandError("misuse", `The file cannot be read after row ${line}: ${error instanceof Error ? error.message : error}`);
 
 /** Returns the value of a JSON text, or the text itself, which no schema accepts. */
 function jsonIn(text: string): unknown {
@@ -67,6 +79,8 @@ const messageOf = (error: unknown): string => {
 class Import {
   readonly #client: OperatorClient;
   readonly #isDry: boolean;
+  /** The rows of the customers so far, by their external ids. */
+  readonly #lines = new Map<string, number>();
   /** The ids of the plans, by their ids and names. */
   readonly #plans: ReadonlyMap<string, string>;
 
@@ -78,13 +92,20 @@ class Import {
     const parsed = Customer.safeParse(given);
     const result: Result = { line, external_id: null, account: "refused", id: null, keys: { new: 0, known: 0, refused: 0 }, errors: [] };
     if (!parsed.success) {
-      const wrong = parsed.error.issues.map(({ path, message }) => `${path.join(".") || "the row"}: ${message}`);
+      const wrong = parsed.error.issues.map((issue) =>
+        issue.code === "unrecognized_keys"
+          ? `There is no member or column ${issue.keys.map((key) => JSON.stringify(key)).join(", ")}.`
+          : `${issue.path.join(".") || "the row"}: ${issue.message}`,
+      );
       return { ...result, errors: wrong };
     }
     const { plan: named } = parsed.data;
     const plan = named === undefined ? undefined : this.#plans.get(named);
     const customer = { ...parsed.data, plan };
     result.external_id = customer.external_id;
+    const earlier = this.#lines.get(customer.external_id);
+    if (earlier !== undefined) return { ...result, errors: [`external_id: Row ${earlier} has it, too.`] };
+    this.#lines.set(customer.external_id, line);
     if (named !== undefined && plan === undefined) return { ...result, errors: [`plan: There is no plan ${JSON.stringify(named)}.`] };
     try {
       if (this.#isDry) await this.#tryRow(customer, result);
@@ -169,19 +190,24 @@ async function importCustomers({ client, args: [file = ""], options, isJson }: G
     add("keys refused", result.keys.refused);
     await out(`${isJson ? JSON.stringify(result) : sentenceOf(result)}\n`);
   };
-  for await (const row of rowsOf(file)) {
-    const each = work(row, ++line)
-      .catch((error: unknown) => {
-        failed ??= error;
-      })
-      .finally(() => running.delete(each));
-    running.add(each);
-    if (running.size >= rowsAtOnce) await Promise.race(running);
-    if (failed !== null) break;
+  try {
+    for await (const row of rowsOf(file)) {
+      const each = work(row, ++line)
+        .catch((error: unknown) => {
+          failed ??= error;
+        })
+        .finally(() => running.delete(each));
+      running.add(each);
+      if (running.size >= rowsAtOnce) await Promise.race(running);
+      if (failed !== null) break;
+    }
+  } catch (error) {
+    failed ??= failureOf(error, line);
   }
   await Promise.all(running);
   const summary = [...sums].filter(([, count]) => count > 0).map(([what, count]) => `${count.toLocaleString("en")} ${what}`);
-  note(`${counted(done, "customer")}: ${summary.join(", ")}.`);
+  if (line === 0 && failed === null) throw new CommandError("misuse", `${file} has no rows.`);
+  note(`${[counted(done, "customer"), ...(summary.length > 0 ? [summary.join(", ")] : [])].join(": ")}.`);
   if (failed !== null) {
     note("The import is not complete. Run the same command again: rows that are done change nothing.");
     throw failed;

@@ -29,7 +29,8 @@ const separators = "_.|-";
 /** Returns whether a text is the name of an alphabet, or a list of characters. A list of fewer than ten is a name that is not known. */
 export const isAlphabet = (text: string): boolean => Object.hasOwn(namedAlphabets, text) || new Set(text).size >= 10;
 
-const charactersOf = ({ alphabet }: Pick<SecretForm, "alphabet">): string =>
+/** Returns all characters that a text of a form may have after its prefix. */
+export const charactersOf = ({ alphabet }: Pick<SecretForm, "alphabet">): string =>
   (Object.hasOwn(namedAlphabets, alphabet) ? (namedAlphabets[alphabet] ?? "") : alphabet) + separators;
 
 /** Returns whether a text has a form: its prefix, a length within the bounds, and after the prefix only characters of the alphabet and separators. */

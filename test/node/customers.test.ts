@@ -98,6 +98,27 @@ describe("npm run operator -- customers import", () => {
     expect((await operator("customers", "import", "nowhere.csv")).code).toBe(2);
   });
 
+  it("reads the CSV of Excel, takes each customer once, and says what is wrong with a file", async () => {
+    const importing = (name: string, lines: string[]) => operator("customers", "import", fileOf(name, lines), "--json");
+    const semicolons = await importing("semicolons.csv", ["\uFEFFexternal_id;name\r", 'semi_1;"Acme; Inc."\r', ""]);
+    expect([semicolons.code, semicolons.out]).toEqual([0, expect.stringContaining('"account":"created"')]);
+    const twice = await importing("twice.ndjson", ['{"external_id":"twice_1","name":"A"}', '{"external_id":"twice_1","name":"B"}']);
+    expect([twice.code, twice.out]).toEqual([1, expect.stringContaining("external_id: Row 1 has it, too.")]);
+    const unknown = await importing("unknown.csv", ["external_id,name,colour", "unknown_1,A,red"]);
+    expect([unknown.code, unknown.out]).toEqual([1, expect.stringContaining('There is no member or column \\"colour\\".')]);
+    for (const [name, lines, message] of [
+      ["empty.csv", [], "has no rows"],
+      ["short.csv", ["external_id,name", "short_1"], "cannot be read after row 0"],
+      ["quote.csv", ["external_id,name", "quote_1,A", 'quote_2,Open "quote'], "cannot be read after row"],
+    ] as const) {
+      const { code, err } = await importing(name, [...lines]);
+      expect([name, code, err]).toEqual([name, 2, expect.stringContaining(message)]);
+      expect(err).not.toMatch(/^\s+at /m);
+    }
+    const folder = await operator("customers", "import", worker.folder);
+    expect([folder.code, folder.err]).toEqual([2, expect.stringContaining("cannot be read")]);
+  });
+
   it("imports keys that work", async () => {
     const secret = `northwind_${randomBytes(24).toString("hex")}`;
     const hash = createHash("sha256").update(secret).digest("hex");

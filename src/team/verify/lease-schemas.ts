@@ -90,7 +90,11 @@ export const LeasesAnswer = z.strictObject({
     }),
   ),
   forms: z
-    .array(z.strictObject({ prefix: z.string(), minLength: z.int(), maxLength: z.int(), alphabet: z.string() }))
-    .meta(meta("The registered forms of imported keys.", [{ prefix: "acme_", minLength: 20, maxLength: 40, alphabet: "base62" }])),
+    .array(z.strictObject({ prefix: z.string(), minLength: z.int(), maxLength: z.int(), characters: z.string() }))
+    .meta(
+      meta("The registered forms of imported keys.", [
+        { prefix: "acme_", minLength: 20, maxLength: 40, characters: "0123456789abcdef_.|-" },
+      ]),
+    ),
 });
 export type LeasesAnswer = z.output<typeof LeasesAnswer>;

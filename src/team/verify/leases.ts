@@ -2,6 +2,7 @@ import { admitForProcess, type LeaseForProcess } from "../../admission/authentic
 import { invalidKey } from "../../admission/denials.ts";
 import { undecided } from "../../admission/verify.ts";
 import { type LeaseReceipt, leaseReceiptOf, newLeaseReceipt } from "../../credentials/receipt.ts";
+import { charactersOf } from "../../credentials/secret-form.ts";
 import { signingSecrets } from "../../credentials/signing-secrets.ts";
 import { connect } from "../../db/client.ts";
 import { messagesOf } from "../../db/failures.ts";
@@ -39,7 +40,15 @@ export async function lease(env: Env, caller: Caller, { issuer }: Holder, items:
     }),
   );
   const known = (await Promise.race([forms, late])) ?? [];
-  return { data, forms: known.map(({ prefix, minLength, maxLength, alphabet }) => ({ prefix, minLength, maxLength, alphabet })) };
+  return {
+    data,
+    forms: known.map(({ prefix, minLength, maxLength, alphabet }) => ({
+      prefix,
+      minLength,
+      maxLength,
+      characters: charactersOf({ alphabet }),
+    })),
+  };
 }
 
 const plain = { key: "", cost: 1, report: false } as const;

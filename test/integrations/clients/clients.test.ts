@@ -364,6 +364,19 @@ it.concurrent.each(["node:http", "ASGI", "WSGI", "Go"])(
   },
 );
 
+it("A response that was sent while the client waited for a decision stays, and no handler runs", async () => {
+  const worker = await startFakeWorker();
+  const service = await startClient("node:http", "deny", { OVERVIEW_URL: worker.url });
+  expect(await statusOf(service, "late-1", { path: "/impatient" })).toBe(504);
+  worker.denials.set("late-2", { status: 401 });
+  expect(await statusOf(service, "late-2", { path: "/impatient" })).toBe(504);
+  await vi.waitUntil(() => worker.reports.length > 0, { timeout: 5000, interval: 50 });
+  expect(worker.reports).toMatchObject([{ receipt: expect.stringContaining("late-1"), status: 504 }]);
+  expect(await stats(service)).toMatchObject({ runs: 0 });
+  await service.stop();
+  await worker.stop();
+});
+
 it("A route of 300 characters is cut, and a provisional status does not end a request", async () => {
   const worker = await startFakeWorker();
   const services = await Promise.all(["node:http", "Go"].map((name) => startClient(name, "deny", { OVERVIEW_URL: worker.url })));

@@ -47,6 +47,7 @@ const handler = (req, res) => {
 const verified = nodeHttp(verifier, handler, { ...options, route: (req) => req.url === "/long" ? "/".padEnd(300, "x") : "/route" });
 const server = createServer((req, res) => {
   const result = own(req.url);
+  if (req.url === "/impatient") setTimeout(() => res.writeHead(504).end("{}"), 100);
   if (result) res.end(JSON.stringify(result));
   else verified(req, res);
 });

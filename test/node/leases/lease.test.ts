@@ -90,7 +90,7 @@ describe("With leases", () => {
     ["longer", 200],
     ["fromAnswer", 3000],
     ["reserveLess", 200],
-    ["otherClock", 200],
+    ["otherClock", 3000],
   ] as const)("the simulation finds the mistake %s", { tags: ["long"], timeout: 600_000 }, async (mistake, count) => {
     const isFast = count === 200;
     if (!isFast && !inject("isLong")) return;

@@ -5,6 +5,7 @@ import { type AccountLimit, endOf, type Limit, startOf } from "../../../src/budg
 import type { Admission, AdmissionRequest, KeyConfig } from "../../../src/guard/decision.ts";
 import type { Guards } from "../../../src/guard/guards.ts";
 import { type Configured, KeyAdmission } from "../../../src/guard/key-admission.ts";
+import { processLeaseMs } from "../../../src/guard/lease-setting.ts";
 import { hourMs, secondMs } from "../../../src/lib/time/clock.ts";
 import type { Moment } from "../../../src/lib/time/moment.ts";
 import { World } from "./world.ts";
@@ -304,7 +305,8 @@ export async function simulate(setup: Setup): Promise<Outcome> {
         }
       });
     });
-  const stubs: Guards = {
+  /** The guards as a holder calls them. `leaseMs`: how long a lease may last, if the holder is a process of the team. */
+  const stubsFor = (leaseMs?: number): Guards => ({
     leaseMs: setup.leaseMs,
     isBounded: true,
     getByName: ((keyId: string) => {
@@ -312,7 +314,7 @@ export async function simulate(setup: Setup): Promise<Outcome> {
       return {
         admit: (request: AdmissionRequest) =>
           send(guard, async (admission) => {
-            const answer = withWindowsOf(admission, await admission.admit(request));
+            const answer = withWindowsOf(admission, await admission.admit({ ...request, leaseMs }));
             return mistake === "longer" && answer?.lease
               ? { ...answer, lease: { ...answer.lease, forMs: 2 * answer.lease.forMs } }
               : answer;
@@ -320,17 +322,18 @@ export async function simulate(setup: Setup): Promise<Outcome> {
         settle: (returns: readonly LeaseReturn[]) => send(guard, ({ counts }) => counts.settle(returns, guard.clock())),
       };
     }) as never,
-  };
+  });
 
   /** An isolate. On Cloudflare, each request has a clock of its own. */
   const isolates = Array.from({ length: setup.holders }, () => {
+    const stubs = stubsFor(faults && world.chance(0.3) ? processLeaseMs : undefined);
     const isolate = { offset: faults ? world.between(-3000, 3000) : 0, former: 0, leases: undefined as unknown as LeaseHolder };
     const clock = () => (world.now + isolate.offset) as Moment;
     const sleep = (ms: number) => (faults && world.chance(0.3) ? new Promise<void>(() => {}) : world.sleep(ms));
     isolate.leases = new LeaseHolder({ now: clock, sleep });
-    return { isolate, clock, born: () => (isolate.leases = new LeaseHolder({ now: clock, sleep })) };
+    return { isolate, clock, stubs, born: () => (isolate.leases = new LeaseHolder({ now: clock, sleep })) };
   });
-  const requestBy = async ({ isolate, clock }: (typeof isolates)[number], key: number, cost: number) => {
+  const requestBy = async ({ isolate, clock, stubs }: (typeof isolates)[number], key: number, cost: number) => {
     outcome.requests++;
     const { leases } = isolate;
     const [begunAt, keyId] = [world.now, `key_${key}`];
