@@ -35,7 +35,7 @@ const AdoptRequest = z.strictObject({
 const adopt = createRoute({
   ...post("/keys/adopt", "adoptKey", "Adopt a key at its first use"),
   description:
-    "Imports one key that your own check has just accepted, for the account with this external id. It gets the default scopes of the account's plan. From then on, the service decides about it, and about `request` already. A hash that is known stays as it is, even a revoked one. You declare that the secret was generated with at least 128 random bits.",
+    "Imports one key that your own check has just accepted, for the account with this external id. It gets the default scopes of the account's plan. From then on, the service decides about it, and about `request` already. A known hash changes nothing, even if its key was revoked. You declare that the secret was generated with at least 128 random bits.",
   tags: ["Import"],
   ...requireTokenScope("keys:adopt", "handler"),
   ...failsWith("not_found", "conflict"),

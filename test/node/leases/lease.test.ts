@@ -90,9 +90,9 @@ describe("With leases", () => {
     ["longer", 200],
     ["fromAnswer", 3000],
     ["reserveLess", 200],
-    ["otherClock", 3000],
+    ["otherClock", 1000],
   ] as const)("the simulation finds the mistake %s", { tags: ["long"], timeout: 600_000 }, async (mistake, count) => {
-    const isFast = count === 200;
+    const isFast = count <= 1000;
     if (!isFast && !inject("isLong")) return;
     expect(await firstViolation(count, mistake)).not.toBeNull();
   });
