@@ -1,12 +1,11 @@
-import { admitForProcess, type LeaseForProcess } from "../../admission/authenticate.ts";
+import { admitForProcess, type LeaseForProcess, type Principal } from "../../admission/authenticate.ts";
 import { invalidKey } from "../../admission/denials.ts";
 import { undecided } from "../../admission/verify.ts";
 import { type LeaseReceipt, leaseReceiptOf, newLeaseReceipt } from "../../credentials/receipt.ts";
-import { charactersOf } from "../../credentials/secret-form.ts";
+import { charactersOf, type SecretForm } from "../../credentials/secret-form.ts";
 import { signingSecrets } from "../../credentials/signing-secrets.ts";
 import { connect } from "../../db/client.ts";
 import { messagesOf } from "../../db/failures.ts";
-import type { Admission } from "../../guard/decision.ts";
 import { callGuard, guardsOf } from "../../guard/guards.ts";
 import { knownForms } from "../../keys/imported/find-imported.ts";
 import { newId } from "../../lib/ids.ts";
@@ -20,6 +19,14 @@ import { answerOf, type Caller, verifyFor } from "./verify.ts";
 const renewalMs = 300;
 
 type Answer = LeasesAnswer["data"][number];
+type Unplaced = Omit<Answer, "index" | "retry">;
+
+/** A process of the team that asks about a key. */
+interface Asking {
+  env: Env;
+  caller: Caller;
+  issuer: string;
+}
 
 const noLease = { lease: null, units: 0, for_ms: 0, is_urgent: false, order: 0, allowed_ips: [] };
 
@@ -30,7 +37,7 @@ export async function lease(env: Env, caller: Caller, { issuer }: Holder, items:
   const data = await Promise.all(
     items.map(async (item, index): Promise<Answer> => {
       const own = { ...caller, requestId: newId("req", Date.now()) };
-      const asked = answerItem(env, own, issuer, item).catch((error: unknown) => {
+      const asked = answerItem({ env, caller: own, issuer }, item).catch((error: unknown) => {
         console.error("a lease was not answered:", messagesOf(error));
         return null;
       });
@@ -40,25 +47,17 @@ export async function lease(env: Env, caller: Caller, { issuer }: Holder, items:
     }),
   );
   const known = (await Promise.race([forms, late])) ?? [];
-  return {
-    data,
-    forms: known.map(({ prefix, minLength, maxLength, alphabet }) => ({
-      prefix,
-      minLength,
-      maxLength,
-      characters: charactersOf({ alphabet }),
-    })),
-  };
+  return { data, forms: known.map(shownForm) };
 }
+
+const shownForm = ({ prefix, minLength, maxLength, alphabet }: SecretForm) => {
+  return { prefix, minLength, maxLength, characters: charactersOf({ alphabet }) };
+};
 
 const plain = { key: "", cost: 1, report: false } as const;
 
-async function answerItem(
-  env: Env,
-  caller: Caller,
-  issuer: string,
-  { key, lease: text, request, want, back }: LeaseItem,
-): Promise<Omit<Answer, "index" | "retry">> {
+async function answerItem(asking: Asking, { key, lease: text, request, want, back }: LeaseItem): Promise<Unplaced> {
+  const { env, caller, issuer } = asking;
   const signing = signingSecrets(env);
   const returns = back.flatMap(({ lease: each, unused }) => {
     const read = leaseReceiptOf(each, signing);
@@ -70,22 +69,17 @@ async function answerItem(
   });
   if (key !== undefined) {
     const { answer, principal } = await verifyFor(env, caller, { ...plain, ...request, key }, { forProcess: wishFor });
-    return { ...answer, ...leaseOf(env, issuer, principal) };
+    return { ...answer, ...leaseOf(asking, principal) };
   }
   const held = leaseReceiptOf(text ?? "", signing);
   if (held?.issuer !== issuer || !(caller.accountIds?.includes(held.accountId) ?? true))
     return { ...answerOf(env, caller, plain, { denial: invalidKey, degraded: false, principal: undefined }), ...noLease };
-  return renew(env, caller, issuer, held, wishFor(held.keyId));
+  return renew(asking, held, wishFor(held.keyId));
 }
 
 /** Renews a lease. Without a wish for units, only takes back what is left. */
-async function renew(
-  env: Env,
-  caller: Caller,
-  issuer: string,
-  { keyId, secretHash }: LeaseReceipt,
-  wish: LeaseForProcess,
-): Promise<Omit<Answer, "index" | "retry">> {
+async function renew(asking: Asking, { keyId, secretHash }: LeaseReceipt, wish: LeaseForProcess): Promise<Unplaced> {
+  const { env, caller } = asking;
   const guards = { ...guardsOf(env), isBounded: true as const };
   const verification = { accountIds: caller.accountIds, entryId: caller.requestId };
   const credential = { keyId, request: { secretHash, ip: "", scope: null, counted: true, cost: 0, verification } };
@@ -97,14 +91,10 @@ async function renew(
   const outcome = await admitForProcess(guards, credential, wish);
   const denial = "denial" in outcome ? outcome.denial : null;
   const { principal } = outcome;
-  return { ...answerOf(env, caller, plain, { denial, degraded: false, principal }), ...leaseOf(env, issuer, principal) };
+  return { ...answerOf(env, caller, plain, { denial, degraded: false, principal }), ...leaseOf(asking, principal) };
 }
 
-function leaseOf(
-  env: Env,
-  issuer: string,
-  principal: { keyId: string; admission: Admission } | undefined,
-): Pick<Answer, "lease" | "units" | "for_ms" | "is_urgent" | "order" | "allowed_ips"> {
+function leaseOf({ env, issuer }: Asking, principal: Principal | undefined): Pick<Answer, keyof typeof noLease> {
   const { lease: given, secret, order = 0 } = principal?.admission ?? {};
   const [signing] = signingSecrets(env);
   if (!principal || !given || !secret) return { ...noLease, order };
