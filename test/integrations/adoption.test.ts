@@ -36,6 +36,8 @@ async function startApi(rows: Map<string, { hash: string; owner: string }>) {
     url: `http://localhost:${worker.port}`,
     token,
     onUnknown,
+    // On a busy machine, argon2 takes the time of the calls.
+    timeoutMs: 5000,
     logger: { error: () => {} },
   });
   // biome-ignore lint/suspicious/noExplicitAny: the client has no types of node:http here
