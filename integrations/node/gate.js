@@ -1,4 +1,4 @@
-import { credentialOf } from "./request.js";
+import { credentialOf, idOf, later } from "./request.js";
 
 // Which requests are decided, what they need, and what a denial says: the part that all frameworks share.
 
@@ -65,19 +65,49 @@ export class Gate {
   constructor(verifier, options = {}) {
     for (const name of ["preflight", "missing", "unknown"])
       if (![undefined, "deny", "pass"].includes(options[name])) throw new TypeError(`\`${name}\` must be "deny" or "pass".`);
+    if (![undefined, "enforce", "shadow"].includes(options.mode)) throw new TypeError('`mode` must be "enforce" or "shadow".');
     if (options.cors && !Array.isArray(options.cors.origins)) throw new TypeError("`cors` needs `origins`, a list.");
     this.#verifier = verifier;
     this.#options = options;
     this.#rows = options.routes && Object.entries(options.routes).map(rowOf);
   }
 
-  /** Decides about a request. `valuesOf`: returns the values of a header. `own`: the options of its route. */
-  async decide({ method, path, ip, valuesOf, raw, hasBody = false }, own = {}) {
+  /**
+   * Decides about a request. `valuesOf`: returns the values of a header. `own`: the options of its route. In shadow mode, the request runs in any case, without
+   * waiting for the decision, unless `enforce` names its account.
+   */
+  async decide(request, own = {}) {
     const options = { ...this.#options, ...own };
-    const { skip, keyHeaders = defaultKeyHeaders } = options;
+    if (options.mode !== "shadow") return this.#decided(request, options);
+    const checked = this.#compare(options, request.raw);
+    const decided = this.#decided(request, options);
+    const answer = options.enforce ? await decided : null;
+    if (answer?.passes || answer?.enforced) return answer;
+    return { ...passed, beside: this.#note(request, options, decided, checked) };
+  }
+
+  /** Returns what the team's own check says about a request, or null. */
+  async #compare({ compare }, raw) {
+    try {
+      return compare ? Boolean(await compare(raw)) : null;
+    } catch (error) {
+      this.#verifier.sayOf("compare", error);
+      return null;
+    }
+  }
+
+  async #note({ method, path, valuesOf }, options, decided, checked) {
+    const credential = credentialOf(valuesIn(options, valuesOf));
+    const [answer, own] = await Promise.all([decided, checked]);
+    if (!answer.passes) this.#verifier.noteShadow({ answer, own, id: idOf(credential ?? ""), method, path });
+    return answer;
+  }
+
+  async #decided({ method, path, ip, valuesOf, raw, hasBody = false }, options) {
+    const { skip } = options;
     const plain = path.split("?")[0];
     if (Array.isArray(skip) ? skip.includes(plain) : skip?.(raw)) return passed;
-    const key = credentialOf(keyHeaders.flatMap((name) => valuesOf(name.toLowerCase())));
+    const key = credentialOf(valuesIn(options, valuesOf));
     if (key === null) return conflict();
     if (key === "" && options.preflight === "pass" && !hasBody && isPreflight(method, valuesOf)) return passed;
     if (key === "" && options.missing === "pass") return passed;
@@ -96,6 +126,7 @@ export class Gate {
       ...(cost && { cost }),
       ...(userAgent && { user_agent: userAgent }),
       ...(mayBeForeign && { unknown: "pass" }),
+      ...(options.mode === "shadow" && { shadow: options.enforce ?? {} }),
     });
     if (mayBeForeign && answer.foreign) return passed;
     if (needs !== null || !answer.allowed) return answer;
@@ -132,11 +163,13 @@ export class Gate {
       if (!streaming) forget?.();
       if (isReported) return;
       isReported = true;
-      const durationMs = performance.now() - startedAt;
-      this.#verifier.report({ receipt: answer.receipt, status, durationMs, route: routeOf(), ...(streaming && { streaming }) });
+      const response = { status, durationMs: performance.now() - startedAt, route: routeOf(), ...(streaming && { streaming }) };
+      const send = ({ receipt }) => this.#verifier.report({ receipt, ...response });
+      if (answer.beside) answer.beside.then(send);
+      else send(answer);
     };
     let sent = () => 200;
-    const timer = setTimeout(() => report(sent(), true), streamMs).unref?.();
+    const timer = later(() => report(sent(), true), streamMs);
     const { account, key, degraded, request_id: requestId } = answer;
     const verified = answer.passes ? null : { account, key, degraded, requestId, signal: aborting.signal };
     return {
@@ -157,6 +190,9 @@ export class Gate {
     return row ? { ...options, ...row.needs } : null;
   }
 }
+
+/** Returns the values of the headers in which the key may be. */
+const valuesIn = ({ keyHeaders = defaultKeyHeaders }, valuesOf) => keyHeaders.flatMap((name) => valuesOf(name.toLowerCase()));
 
 /** Returns whether a denial ends connections that are open. */
 export const endsConnections = ({ allowed, code }) => !allowed && ofState.includes(code);

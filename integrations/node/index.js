@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { Gate } from "./gate.js";
-import { Verifier } from "./verifier.js";
+import { isWorkers, Verifier } from "./verifier.js";
 
 // Middleware for Express, Fastify, Hono and node:http. Each verifies a request before its handler runs, and reports the response.
 
@@ -182,5 +182,6 @@ export function hono(verifier, { clientIp = (c) => c.env?.incoming?.socket?.remo
     for (const [name, value] of Object.entries(answer.headers)) c.res.headers.set(name, value);
     // Only a server for Node tells when the response is sent.
     if (!outgoing?.once) report(c.res.status);
+    if (isWorkers) c.executionCtx.waitUntil(verifier.flush());
   };
 }

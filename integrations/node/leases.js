@@ -205,6 +205,7 @@ export class Leases {
       code: null,
       degraded: false,
       foreign: false,
+      enforced: answer.enforced,
       request_id: id,
       receipt: { lease: answer.lease, id, at: new Date(wall).toISOString(), method, path, ip, user_agent, route, cost },
       account,

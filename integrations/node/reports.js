@@ -1,3 +1,5 @@
+import { later } from "./request.js";
+
 // Sends reports in batches. One report that the Worker does not accept never holds the others back.
 
 const everyMs = 1000;
@@ -69,7 +71,7 @@ export class Reports {
   }
 
   #schedule() {
-    this.#timer ??= setTimeout(() => this.flush(), everyMs).unref();
+    this.#timer ??= later(() => this.flush(), everyMs);
   }
 
   #drop(reports) {

@@ -51,6 +51,13 @@ function tokensOf(value) {
   return [...token.matchAll(tokenParameter)].map(([, quoted, plain]) => quoted ?? plain ?? "");
 }
 
+/** Calls a function after a time, in milliseconds, which does not keep the process alive. */
+export function later(run, ms) {
+  const timer = setTimeout(run, ms);
+  timer.unref?.();
+  return timer;
+}
+
 /** Returns the token in a credential. */
 export const tokenOf = (key) => tokensOf(key).find(Boolean) ?? "";
 

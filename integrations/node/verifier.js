@@ -7,7 +7,8 @@ import { endsConnections } from "./gate.js";
 import { Known } from "./known.js";
 import { Leases, thisMoment } from "./leases.js";
 import { Reports } from "./reports.js";
-import { described, idOf, tokenOf } from "./request.js";
+import { described, idOf, later, tokenOf } from "./request.js";
+import { Shadow } from "./shadow.js";
 import { Shares } from "./slots.js";
 
 // Calls the team API of Developer Overview: verifies requests, and reports responses in batches.
@@ -94,8 +95,13 @@ function canOpen() {
   }
 }
 
+/** Whether this is Cloudflare Workers, where nothing runs after a response unless it is waited for. */
+export const isWorkers = globalThis.navigator?.userAgent === "Cloudflare-Workers";
+
 /** The credentials of the answers, by their ids. */
 const answers = new WeakMap();
+
+const sumOf = (all, name) => all.reduce((sum, each) => sum + each[name], 0);
 
 /** Waits for a promise, at most until `deadline`. */
 async function waitFor(promise, deadline) {
@@ -112,7 +118,7 @@ export class Verifier {
   #timeoutMs;
   #known;
   #pauseMs;
-  #holder = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
+  #holderName = null;
   #reports = new Reports(
     "reports",
     (body) => this.#post("/reports", JSON.stringify(body), reportTimeoutMs),
@@ -120,9 +126,14 @@ export class Verifier {
   );
   #entries = new Reports(
     "entries",
-    (body) => this.#post("/entries", JSON.stringify({ holder: this.#holder, ...body }), reportTimeoutMs),
+    (body) => this.#post("/entries", JSON.stringify({ holder: this.#holder(), ...body }), reportTimeoutMs),
     (message) => this.#say(message),
   );
+  #shadow = new Shadow(async (message) => {
+    const { status, text } = await this.#post("/shadow", JSON.stringify({ holder: this.#holder(), ...message }), reportTimeoutMs);
+    if (status !== 204) this.#say(`the Worker responded to findings of shadow mode with ${status}: ${text.slice(0, 500)}`);
+    return status;
+  });
   #leases;
   #adoption = null;
   #renewal = null;
@@ -143,7 +154,7 @@ export class Verifier {
   /**
    * `url`: the origin of the Worker. `token`: a service token with the scope `verify`. `onUnavailable`: what happens to requests while no connection to
    * the Worker can be made: `"deny"` (503) or `"known"`. `timeoutMs`: the time for one decision, in milliseconds. `logger`: has the method `error`.
-   * `onDecision`: is called with each decision. `leases`: whether this process decides about busy keys by itself. Off in AWS Lambda, unless it is given.
+   * `onDecision`: is called with each decision. `leases`: whether this process decides about busy keys by itself. Off in AWS Lambda and on Workers, unless it is given.
    * `onUnknown`: the team's own check of a credential that the service does not know. It gets the credential, and returns the owner's external id or null.
    */
   constructor({
@@ -153,7 +164,7 @@ export class Verifier {
     timeoutMs = 1000,
     logger = console,
     onDecision,
-    leases = !process.env.AWS_LAMBDA_FUNCTION_NAME,
+    leases = !process.env.AWS_LAMBDA_FUNCTION_NAME && !isWorkers,
     onUnknown,
   }) {
     if (!url || !token) throw new TypeError("Verifier needs `url` and `token`.");
@@ -173,6 +184,12 @@ export class Verifier {
     this.#pauseMs = pauseMs[onUnavailable];
   }
 
+  /** Returns the name of this process. Workers make no random numbers before their first request. */
+  #holder() {
+    this.#holderName ??= `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
+    return this.#holderName;
+  }
+
   /** Decides about a request, within the time for a decision. Never throws. */
   async verify(given) {
     const startedAt = performance.now();
@@ -185,9 +202,11 @@ export class Verifier {
     if (answer.degraded && answer.allowed) this.#counts.degraded++;
     if (endsConnections(answer)) this.#endConnections(id, answer.code);
     try {
-      Promise.resolve(this.#onDecision?.({ ...answer, durationMs: performance.now() - startedAt })).catch((error) => this.#sayOf(error));
+      Promise.resolve(this.#onDecision?.({ ...answer, durationMs: performance.now() - startedAt })).catch((error) =>
+        this.sayOf("onDecision", error),
+      );
     } catch (error) {
-      this.#sayOf(error);
+      this.sayOf("onDecision", error);
     }
     answers.set(answer, id);
     return answer;
@@ -216,7 +235,7 @@ export class Verifier {
 
   async #learnForms() {
     const keys = [{ lease: "", want: 0, back: [] }];
-    const { status, text } = await this.#post("/leases", JSON.stringify({ holder: this.#holder, protocol: 1, keys }), this.#timeoutMs);
+    const { status, text } = await this.#post("/leases", JSON.stringify({ holder: this.#holder(), protocol: 1, keys }), this.#timeoutMs);
     if (status !== 200) throw new Error(`the Worker responded with ${status}: ${text.slice(0, 500)}`);
     this.#adoption.learn(JSON.parse(text).forms);
   }
@@ -263,21 +282,31 @@ export class Verifier {
     else this.#reports.add(report);
   }
 
+  /** Notes what shadow mode has found about a request. */
+  noteShadow(finding) {
+    this.#shadow.note(finding);
+  }
+
+  /** Says that a function of the team has failed. */
+  sayOf(name, error) {
+    this.#say(`${name} has failed: ${error?.message}`);
+  }
+
   /** Sends all reports that wait. */
   async flush() {
-    await Promise.all([this.#reports.flush(), this.#entries.flush()]);
+    await Promise.all([this.#reports.flush(), this.#entries.flush(), this.#shadow.flush()]);
   }
 
   /** Sends all reports that wait. Call it when the process stops. */
   async close() {
     clearTimeout(this.#renewal);
-    await Promise.all([this.#reports.close(), this.#entries.close(), this.#giveAllBack()]);
+    await Promise.all([this.#reports.close(), this.#entries.close(), this.#shadow.flush(), this.#giveAllBack()]);
   }
 
   /** Returns the number of decisions, of the denied and the degraded ones, of reports that wait and that were dropped, and whether the Worker is away. */
   stats() {
-    const [reports, entries] = [this.#reports.stats(), this.#entries.stats()];
-    const sums = { waiting: reports.waiting + entries.waiting, dropped: reports.dropped + entries.dropped };
+    const all = [this.#reports, this.#entries, this.#shadow].map((each) => each.stats());
+    const sums = { waiting: sumOf(all, "waiting"), dropped: sumOf(all, "dropped") };
     return { ...this.#counts, ...this.#leases?.stats(), ...sums, away: this.#isAway };
   }
 
@@ -289,7 +318,7 @@ export class Verifier {
       const at = thisMoment();
       const question = this.#leases?.question(id, at, request.cost);
       const item = { key: sent, request: rest, ...question };
-      const body = JSON.stringify(question ? { holder: this.#holder, protocol: 1, keys: [item] } : { key: sent, ...rest });
+      const body = JSON.stringify(question ? { holder: this.#holder(), protocol: 1, keys: [item] } : { key: sent, ...rest });
       try {
         const { answer: sentAnswer, text } = await this.#decision(body, deadline - performance.now());
         const answer = this.#leases?.take(id, { at, ...question, cost: request.cost ?? 1 }, sentAnswer, thisMoment()) ?? sentAnswer;
@@ -339,10 +368,10 @@ export class Verifier {
     if (this.#renewal !== null && at >= this.#renewalAt) return;
     clearTimeout(this.#renewal);
     this.#renewalAt = at;
-    this.#renewal = setTimeout(() => {
+    this.#renewal = later(() => {
       this.#renewal = null;
       this.#renew().then((isWatching) => isWatching && this.#renewSoon(watchMs));
-    }, ms).unref();
+    }, ms);
   }
 
   /** Renews the leases that run out, and gives back what is left of those that are over. Returns whether any lease is left. */
@@ -352,7 +381,7 @@ export class Verifier {
     if (items.length === 0) return this.#leases !== null && !this.#leases.isEmpty;
     try {
       const keys = items.map(({ lease, want, back }) => ({ lease, want, back }));
-      const { status, text } = await this.#post("/leases", JSON.stringify({ holder: this.#holder, protocol: 1, keys }), this.#timeoutMs);
+      const { status, text } = await this.#post("/leases", JSON.stringify({ holder: this.#holder(), protocol: 1, keys }), this.#timeoutMs);
       const { data } = status === 200 ? JSON.parse(text) : { data: [] };
       for (const [index, item] of items.entries()) {
         const answer = data[index];
@@ -366,10 +395,6 @@ export class Verifier {
       return !all;
     }
     return true;
-  }
-
-  #sayOf(error) {
-    this.#say(`onDecision has failed: ${error?.message}`);
   }
 
   #endConnections(id, code) {

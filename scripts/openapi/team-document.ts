@@ -34,6 +34,7 @@ const tags = [
   { name: "Accounts", description: "Your customers." },
   { name: "Keys", description: "The API keys of your customers." },
   { name: "Import", description: "Keys that your customers already have." },
+  { name: "Shadow mode", description: "What the service would have decided about requests that ran in any case." },
   { name: "Plans", description: "Named sets of terms for accounts." },
   { name: "Operations", description: "Work on the whole deployment." },
   { name: "Service tokens", description: "Tokens for your own programs." },

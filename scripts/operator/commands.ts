@@ -10,6 +10,7 @@ import { keys } from "./keys.ts";
 import { log } from "./log.ts";
 import { plans } from "./plans.ts";
 import { secrets } from "./secrets.ts";
+import { shadow } from "./shadow.ts";
 import { status } from "./status.ts";
 import { tokens } from "./tokens.ts";
 import { alerts, audit, deliveries, guards, owners } from "./upkeep.ts";
@@ -26,6 +27,7 @@ export const nouns: Record<string, Record<string, Command>> = {
   log,
   keys,
   tokens,
+  shadow,
   owners,
   guards,
   secrets,

@@ -11,6 +11,7 @@ import { routes as keysRoutes } from "./routes/keys.ts";
 import { routes as maintenanceRoutes } from "./routes/maintenance.ts";
 import { routes as plansRoutes } from "./routes/plans.ts";
 import { routes as serviceTokensRoutes } from "./routes/service-tokens.ts";
+import { routes as shadowRoutes } from "./routes/shadow.ts";
 import { routes as statusRoutes } from "./routes/status.ts";
 import { routes as verifyRoutes } from "./routes/verify.ts";
 import type { TeamRouter } from "./team-router.ts";
@@ -27,6 +28,7 @@ export const teamRouters: readonly TeamRouter[] = [
   keyOperationsRoutes,
   importRoutes,
   keyFormsRoutes,
+  shadowRoutes,
   plansRoutes,
   serviceTokensRoutes,
   statusRoutes,

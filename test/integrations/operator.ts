@@ -19,6 +19,7 @@ export function operatorOf(worker: RunningWorker) {
   };
   return {
     call,
+    token,
     makeToken: async (...scopes: string[]): Promise<string> => (await call("POST", "/tokens", { name: "Test", scopes })).token,
     /** Creates an account with one key for its requests. A second key reads the log, so the first one loses nothing of its limit. */
     makeAccount: async ({ limit }: { limit: number }) => {

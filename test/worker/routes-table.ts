@@ -82,6 +82,9 @@ POST /team/v1/accounts/{id}/keys/import | keys:write | reaches path
 GET /team/v1/key-forms | accounts:read | reaches deployment
 POST /team/v1/key-forms | keys:write | reaches deployment
 DELETE /team/v1/key-forms/{id} | keys:write | reaches deployment
+POST /team/v1/shadow | verify | reaches handler
+GET /team/v1/shadow | accounts:read | reaches deployment
+DELETE /team/v1/shadow | accounts:write | reaches deployment
 GET /team/v1/plans | operate | reaches deployment
 POST /team/v1/plans | operate | reaches deployment | idempotent
 GET /team/v1/plans/{id} | operate | reaches deployment | conditional

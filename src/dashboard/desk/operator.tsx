@@ -14,6 +14,7 @@ import {
 } from "../../identity/operator-sessions.ts";
 import { readDeploymentStatus } from "../../monitoring/deployment-status.ts";
 import { readConditions } from "../../monitoring/read-conditions.ts";
+import { readFindings } from "../../monitoring/shadow.ts";
 import { readTraffic } from "../../monitoring/traffic.ts";
 import { isTooMany } from "../../team/authenticate.ts";
 import type { TeamContext } from "../../team/context.ts";
@@ -26,6 +27,7 @@ import { Alert } from "../components/notice.tsx";
 import { readForm } from "../forms.ts";
 import { Conditions, Deployment, Jobs } from "./deployment.tsx";
 import { Plans } from "./plans.tsx";
+import { Shadow } from "./shadow.tsx";
 import { Tokens } from "./tokens.tsx";
 import { TrafficPanels } from "./traffic.tsx";
 
@@ -107,11 +109,12 @@ operatorPages.get("/operator", async (c) => {
   const session = await sessionOf(c);
   if (!session) return showSignIn(c);
   const [db, now] = [connect(c.env.DB), Date.now()];
-  const [status, traffic, plans, { rows: tokens }] = await Promise.all([
+  const [status, traffic, plans, { rows: tokens }, shadow] = await Promise.all([
     readDeploymentStatus(db, c.env, now),
     readTraffic({ db, env: c.env }, now),
     plansWithProgress(db, { limit: maxPlans }),
     readTokens(db, c.env, { revokedToo: false, limit: maxTokens }),
+    readFindings(db),
   ]);
   const unknown = [...status.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
   const { conditions } = await readConditions(db, c.env, { ...status, unknown }, now);
@@ -132,6 +135,7 @@ operatorPages.get("/operator", async (c) => {
       <Deployment status={status} now={now} />
       <Plans plans={plans} />
       <Tokens tokens={tokens} now={now} />
+      <Shadow report={shadow} />
       <TrafficPanels accounts={traffic.accounts} />
       <Jobs jobs={status.jobs} now={now} />
     </>,

@@ -10,6 +10,7 @@ export const VerifyAnswer = z.strictObject({
   code: z.string().nullable().meta(meta("The error code of the denial, or null.", null)),
   degraded: z.boolean().meta(meta("Whether D1 decided without counting the request, because its guard could not be reached.", false)),
   foreign: z.boolean().meta(meta("Whether the credential can only be somebody else's. False unless the request has `unknown`.", false)),
+  enforced: z.boolean().meta(meta("Whether a denial counts. False in shadow mode, unless `shadow` names the account.", true)),
   request_id: z.string().meta(meta("The id of the log entry.", "req_019a1b2c3d4e7f8091a2b3c4d5e6f708")),
   receipt: z.string().nullable().meta(meta("The receipt for your report, or null if there is nothing to report.", "aWyJhY2Nf...")),
   account: z

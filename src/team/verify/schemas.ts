@@ -53,6 +53,15 @@ export const VerifyRequest = z.strictObject({
     .max(200)
     .optional()
     .meta({ description: "Your own id of the request. Calls with the same id count once within ten seconds.", example: "b51d0a9e" }),
+  shadow: z
+    .strictObject({ accounts: z.array(z.string().max(255)).max(100), share: z.number().min(0).max(1) })
+    .partial()
+    .optional()
+    .meta({
+      description:
+        "Says that the request runs in any case, so the log shows no denial. `accounts` (ids or external ids) and `share` (from 0 to 1) name the accounts that are the exception: `enforced` is then true.",
+      example: { share: 0.1 },
+    }),
   report: z
     .boolean()
     .default(true)

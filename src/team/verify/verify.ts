@@ -98,7 +98,7 @@ export async function verifyFor(
   const { principal } = verdict;
   // If the token may not ask about the account of the key, the request is not logged there.
   const isKnown = principal !== undefined && (caller.accountIds?.includes(principal.admission.key.accountId) ?? true);
-  if (isKnown) log(env, caller, request, verdict, principal, startedAt);
+  if (isKnown && (verdict.denial === null || isEnforced(request, principal))) log(env, caller, request, verdict, principal, startedAt);
   const known = isKnown ? principal : undefined;
   return { answer: answerOf(env, caller, request, { ...verdict, principal: known }), principal: known };
 }
@@ -160,6 +160,7 @@ export function answerOf(
     code: denial?.code ?? null,
     degraded,
     foreign: false,
+    enforced: isEnforced(request, principal),
     request_id: requestId,
     receipt: denial === null && request.report && principal ? receiptFor(env, principal, request, { requestId, degraded }) : null,
     ...partiesOf(principal),
@@ -179,6 +180,15 @@ export function answerOf(
       ...problemBody(denial, { origin: caller.origin, instance: request.path === undefined ? "/" : shownPathOf(request), requestId }),
     },
   };
+}
+
+/** Returns whether a denial counts. In shadow mode, it counts for the accounts that the client names. */
+function isEnforced({ shadow }: VerifyRequest, principal: Principal | undefined): boolean {
+  if (!shadow || !principal) return !shadow || shadow.share === 1;
+  const { accounts = [], share = 0 } = shadow;
+  const { key, verified } = principal.admission;
+  const isNamed = accounts.some((each) => each === key.accountId || each === verified?.accountExternalId);
+  return isNamed || Number.parseInt(hashOf(key.accountId).slice(0, 8), 16) < share * 2 ** 32;
 }
 
 function receiptFor(

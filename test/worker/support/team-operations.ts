@@ -57,6 +57,12 @@ const samples: Record<string, Sample> = {
       return { external_id: external, hash: unique().replaceAll("-", "").repeat(2), algorithm: "sha256" };
     },
   },
+  addShadowFindings: {
+    body: () => {
+      const finding = { account: null, key: null, code: null, own: "allowed", credential: null, count: 1 };
+      return { holder: unique(), sequence: 1, findings: [finding] };
+    },
+  },
   createAccount: { body: { name: "Sample", email: "sample@example.com" }, status: 201 },
   putAccountByExternalId: { body: { name: "Sample" }, status: 201, id: async () => `cus_${unique()}` },
   updateAccount: { body: { name: "Renamed", metadata: { plan: "pro" } } },

@@ -1,0 +1,45 @@
+import type { ShadowReport } from "../../monitoring/shadow.ts";
+import { Columns } from "../components/columns.tsx";
+import { integer } from "../format.ts";
+
+const inWords = { allowed: "allowed", denied: "denied", not_compared: "did not compare" } as const;
+
+/** Shows what shadow mode has found: whom the service would have denied, and where the team's own check decided in another way. */
+export const Shadow = ({ report: { requests, denials, differences, findings } }: { report: ShadowReport }) => (
+  <section class="panel" aria-labelledby="shadow">
+    <h2 id="shadow">Shadow mode</h2>
+    {requests === 0 ? (
+      <p class="quiet">
+        No client has reported findings. Middleware with the option <code>mode: "shadow"</code> does.
+      </p>
+    ) : (
+      <p>
+        {integer(requests)} requests. The service would have denied {integer(denials)}. Your own check decided in another way about{" "}
+        <strong>{integer(differences)}</strong>.
+      </p>
+    )}
+    {findings.length > 0 && (
+      <table>
+        <Columns of={["Service", "Your check", { name: "Requests", isNumber: true }, "Account", "Key", "Latest request"]} />
+        <tbody>
+          {findings.map((found) => (
+            <tr>
+              <th scope="row">
+                {found.code === "" ? "admitted" : <code>{found.code}</code>} {found.differs && <strong>differs</strong>}
+              </th>
+              <td>{inWords[found.own]}</td>
+              <td class="number">{integer(found.count)}</td>
+              <td>{found.account === "" ? "unknown" : <code class="break">{found.account}</code>}</td>
+              <td>
+                <code class="break">{found.key || (found.credential && `SHA-256 ${found.credential}...`) || "unknown"}</code>
+              </td>
+              <td>
+                <code class="break">{found.request}</code>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    )}
+  </section>
+);
