@@ -9,9 +9,6 @@ import (
 
 // Which requests are decided, what they need, and what a denial says.
 
-// Pass lets requests run without an identity. It is a value of Options.Preflight, Options.Missing and Options.Unknown.
-const Pass = "pass"
-
 // Needs are what a request needs and uses. All and Any are further scopes: all of them, and at least one of them.
 type Needs struct {
 	Scope string
@@ -95,6 +92,10 @@ func (v *Verifier) needsOf(r *http.Request) (Needs, bool) {
 	if v.options.Scope != nil {
 		needs.Scope = v.options.Scope(r)
 	}
+	if v.options.Scopes != nil {
+		scopes := v.options.Scopes(r)
+		needs.All, needs.Any = scopes.All, scopes.Any
+	}
 	if v.options.Cost != nil {
 		needs.Cost = v.options.Cost(r)
 	}
@@ -113,29 +114,76 @@ func (v *Verifier) needsOf(r *http.Request) (Needs, bool) {
 		if own.Cost == 0 {
 			own.Cost = needs.Cost
 		}
+		if len(own.All)+len(own.Any) == 0 {
+			own.All, own.Any = needs.All, needs.Any
+		}
 		return own, true
 	}
 	return needs, false
 }
 
-// sentPath returns the path as the client sent it, without its query.
-func sentPath(r *http.Request) string {
-	path, _, _ := strings.Cut(r.RequestURI, "?")
-	if path == "" {
-		return r.URL.EscapedPath()
-	}
-	return path
-}
-
 // isPassed returns whether a request without a credential runs without an identity.
 func (v *Verifier) isPassed(r *http.Request) bool {
 	isPreflight := r.Method == http.MethodOptions && r.Header.Get("Origin") != "" &&
-		r.Header.Get("Access-Control-Request-Method") != "" && r.ContentLength == 0
+		r.Header.Get("Access-Control-Request-Method") != "" && r.ContentLength == 0 && r.Header.Get("Upgrade") == ""
 	return v.options.Missing == Pass || (v.options.Preflight == Pass && isPreflight)
 }
 
-// deny sends a denial. A page of an allowed origin can read it.
-func (v *Verifier) deny(w http.ResponseWriter, r *http.Request, decision *answer) {
+// Decide decides about a request as Middleware does. It returns nil if the request runs without an identity, because the options say so. Send a denial
+// with Deny, and report the response to an admitted request with Report.
+func (v *Verifier) Decide(r *http.Request) *Answer {
+	if v.options.Skip != nil && v.options.Skip(r) {
+		return nil
+	}
+	var sent []string
+	for _, name := range v.options.KeyHeaders {
+		sent = append(sent, r.Header.Values(name)...)
+	}
+	key, isOne := credentialOf(sent)
+	if !isOne {
+		return denied(http.StatusBadRequest, "invalid_header", "Invalid header", "The request has two different credentials.")
+	}
+	if key == "" && v.isPassed(r) {
+		return nil
+	}
+	needs, isListed := v.needsOf(r)
+	mayBeForeign := v.options.Unknown == Pass && key != ""
+	if !isListed && !mayBeForeign {
+		return noRoute()
+	}
+	request := Request{Key: key, Method: r.Method, Path: r.URL.EscapedPath(), IP: r.RemoteAddr, UserAgent: r.UserAgent()}
+	if v.options.ClientIP != nil {
+		request.IP = v.options.ClientIP(r)
+	}
+	if isListed {
+		request.Scope, request.Cost = needs.Scope, needs.Cost
+		if len(needs.All)+len(needs.Any) > 0 {
+			request.Scopes = &Scopes{All: needs.All, Any: needs.Any}
+		}
+	}
+	if mayBeForeign {
+		request.Unknown = Pass
+	}
+	if v.options.NoReport {
+		request.Report = new(bool)
+	}
+	decision := v.Verify(r.Context(), request)
+	switch {
+	case mayBeForeign && decision.Foreign:
+		return nil
+	case isListed || !decision.Allowed:
+		return decision
+	}
+	v.Report(Report{Receipt: decision.Receipt, Status: http.StatusNotFound})
+	return noRoute()
+}
+
+func noRoute() *Answer {
+	return denied(http.StatusNotFound, "not_found", "Not found", "This API has no such route.")
+}
+
+// Deny sends a denial. A page of an allowed origin can read it.
+func (v *Verifier) Deny(w http.ResponseWriter, r *http.Request, decision *Answer) {
 	for name, value := range decision.Headers {
 		w.Header().Set(name, value)
 	}

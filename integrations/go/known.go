@@ -44,7 +44,7 @@ func isRemoving(status int) bool {
 }
 
 // note notes an answer of the Worker. text: the answer as it came, because a handler may change its own copy.
-func (k *known) note(id, ip string, decision *answer, text []byte) {
+func (k *known) note(id, ip string, decision *Answer, text []byte) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	// Without the monotonic clock, which stands still while a machine sleeps.
@@ -60,7 +60,7 @@ func (k *known) note(id, ip string, decision *answer, text []byte) {
 		}
 		credential.deniedUntil = now.Add(time.Duration(seconds) * time.Second)
 	}
-	if !*decision.Allowed || decision.Account == nil || decision.Key == nil {
+	if !decision.Allowed || decision.Account == nil || decision.Key == nil {
 		return
 	}
 	if credential == nil {
@@ -72,8 +72,9 @@ func (k *known) note(id, ip string, decision *answer, text []byte) {
 	}
 	credential.text, credential.usedAt = text, now
 	for _, limit := range decision.RateLimits {
-		if limit.Remaining <= 0 && limit.ResetsAt.After(credential.deniedUntil) {
-			credential.deniedUntil = limit.ResetsAt
+		resetsAt, err := time.Parse(time.RFC3339, limit.ResetsAt)
+		if err == nil && limit.Remaining <= 0 && resetsAt.After(credential.deniedUntil) {
+			credential.deniedUntil = resetsAt
 		}
 	}
 	credential.addresses[ip] = now
@@ -100,7 +101,7 @@ func (k *known) removeOldest() {
 }
 
 // find returns the account and the key of a request that may pass without the Worker, or nil.
-func (k *known) find(id string, request call) *answer {
+func (k *known) find(id string, request Request) *Answer {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	credential := k.credentials[id]
@@ -112,7 +113,7 @@ func (k *known) find(id string, request call) *answer {
 	if age := now.Sub(at); !isHere || age < 0 || age >= keptFor || credential.deniedUntil.After(now) {
 		return nil
 	}
-	found := &answer{}
+	found := &Answer{}
 	if err := json.Unmarshal(credential.text, found); err != nil {
 		return nil
 	}
@@ -122,27 +123,8 @@ func (k *known) find(id string, request call) *answer {
 			return nil
 		}
 	}
-	if !hasScopes(found.Key.Scopes, request) {
+	if !request.hasScopes(found.Key.Scopes) {
 		return nil
 	}
 	return found
-}
-
-// hasScopes returns whether a key with these scopes may do what a request needs.
-func hasScopes(own []string, request call) bool {
-	needed := []string{}
-	anyOf := []string{}
-	if request.Scope != "" {
-		needed = append(needed, request.Scope)
-	}
-	if request.Scopes != nil {
-		needed = append(needed, request.Scopes.All...)
-		anyOf = request.Scopes.Any
-	}
-	for _, each := range needed {
-		if len(inBoth(own, []string{each})) == 0 {
-			return false
-		}
-	}
-	return len(anyOf) == 0 || len(inBoth(own, anyOf)) > 0
 }

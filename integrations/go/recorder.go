@@ -6,13 +6,14 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // recorder remembers the status of a response. It has the methods that http.ResponseController looks for.
 type recorder struct {
 	http.ResponseWriter
-	status     int
+	status     atomic.Int32
 	isWritten  bool
 	isHijacked bool
 	report     func(status int)
@@ -21,7 +22,8 @@ type recorder struct {
 // WriteHeader passes provisional statuses on. Only 101 among them ends a request.
 func (r *recorder) WriteHeader(status int) {
 	if !r.isWritten && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		r.status, r.isWritten = status, true
+		r.status.Store(int32(status))
+		r.isWritten = true
 	}
 	r.ResponseWriter.WriteHeader(status)
 }

@@ -94,13 +94,13 @@ func TestProvisionalStatusesAreNotFinal(t *testing.T) {
 		for _, status := range statuses {
 			w.WriteHeader(status)
 		}
-		if w.status != 404 {
-			t.Errorf("%v ends with %d", statuses, w.status)
+		if w.status.Load() != 404 {
+			t.Errorf("%v ends with %d", statuses, w.status.Load())
 		}
 	}
 	w := &recorder{ResponseWriter: httptest.NewRecorder()}
 	w.WriteHeader(http.StatusSwitchingProtocols)
-	if w.status != 101 {
-		t.Errorf("101 ends with %d", w.status)
+	if w.status.Load() != 101 {
+		t.Errorf("101 ends with %d", w.status.Load())
 	}
 }

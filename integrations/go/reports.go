@@ -1,10 +1,13 @@
 package developeroverview
 
 import (
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf16"
@@ -25,30 +28,96 @@ const (
 	maxHalvings = 100
 )
 
-type report struct {
+// Report is the response to a request that was allowed.
+type Report struct {
+	// Receipt is the receipt of the decision. A report without one is left out.
+	Receipt string
+	Status  int
+	// Duration is the time from the decision to the end of the response.
+	Duration time.Duration
+	// Route is the route of the request, for the log.
+	Route string
+	// Streaming says that the response still runs.
+	Streaming bool
+}
+
+// response is a report as POST /team/v1/reports takes it.
+type response struct {
 	Receipt    string  `json:"receipt"`
 	Status     int     `json:"status"`
 	DurationMs float64 `json:"duration_ms"`
 	Route      string  `json:"route,omitempty"`
-	at         time.Time
+	Streaming  bool    `json:"streaming,omitempty"`
 }
 
+type waiting struct {
+	at   time.Time
+	body interface{}
+}
+
+// reports are the reports, or the entries, that wait. member says which.
 type reports struct {
-	say     func(error)
-	post    func([]byte) (int, []byte, error)
+	member  string
+	core    *core
 	sending sync.Mutex
-	stop    chan struct{}
-	stopped sync.Once
 
 	mutex   sync.Mutex
-	waiting []report
+	waiting []waiting
 	dropped int
 }
 
-func newReports(say func(error), post func([]byte) (int, []byte, error)) *reports {
-	made := &reports{say: say, post: post, stop: make(chan struct{})}
+func newReports(member string, core *core) *reports {
+	made := &reports{member: member, core: core}
 	go made.run()
 	return made
+}
+
+// Report adds the response to an allowed request to the log. It is sent within a second.
+func (v *Verifier) Report(given Report) {
+	if given.Receipt == "" {
+		return
+	}
+	// A receipt of a lease is the entry itself.
+	if strings.HasPrefix(given.Receipt, ofLeaseReceipt) {
+		v.reportEntry(given.Receipt, &given)
+		return
+	}
+	status, ms := given.shown()
+	v.reports.add(response{given.Receipt, status, ms, cutRoute(given.Route), given.Streaming})
+}
+
+// reportEntry adds the entry of a request that a lease has decided. given: its response, if it is known.
+func (v *Verifier) reportEntry(receipt string, given *Report) {
+	made := entry{}
+	text, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(receipt, ofLeaseReceipt))
+	if err != nil || json.Unmarshal(text, &made) != nil {
+		return
+	}
+	if given != nil {
+		status, ms := given.shown()
+		made.Status, made.DurationMs, made.Streaming = status, &ms, given.Streaming
+		if given.Route != "" {
+			made.Route = cutRoute(given.Route)
+		}
+	}
+	v.entries.add(made)
+}
+
+// shown returns the status and the duration in milliseconds, within the bounds of the Worker.
+func (given Report) shown() (int, float64) {
+	status, ms := given.Status, float64(given.Duration.Microseconds())/1000
+	if status < 100 || status > 599 {
+		status = 599
+	}
+	return status, math.Min(math.Max(0, ms), maxDurationMs)
+}
+
+// cutRoute cuts a route. The Worker counts characters in UTF-16.
+func cutRoute(route string) string {
+	if units := utf16.Encode([]rune(route)); len(units) > maxRoute {
+		return string(utf16.Decode(units[:maxRoute]))
+	}
+	return route
 }
 
 func (r *reports) run() {
@@ -58,36 +127,22 @@ func (r *reports) run() {
 		select {
 		case <-ticker.C:
 			r.flush()
-		case <-r.stop:
+		case <-r.core.stop:
 			return
 		}
 	}
 }
 
-func (r *reports) close() {
-	r.stopped.Do(func() { close(r.stop) })
-	r.flush()
-}
-
-func (r *reports) stats() Stats {
+func (r *reports) stats() (waiting, dropped int) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return Stats{Waiting: len(r.waiting), Dropped: r.dropped}
+	return len(r.waiting), r.dropped
 }
 
-// add adds a report, within the bounds of the Worker.
-func (r *reports) add(made report) {
-	if made.Status < 100 || made.Status > 599 {
-		made.Status = 599
-	}
-	made.DurationMs = math.Min(math.Max(0, made.DurationMs), maxDurationMs)
-	// The Worker counts characters in UTF-16.
-	if units := utf16.Encode([]rune(made.Route)); len(units) > maxRoute {
-		made.Route = string(utf16.Decode(units[:maxRoute]))
-	}
+func (r *reports) add(body interface{}) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.waiting = append(r.waiting, made)
+	r.waiting = append(r.waiting, waiting{time.Now(), body})
 	if over := len(r.waiting) - maxWaiting; over > 0 {
 		r.waiting = r.waiting[over:]
 		r.dropped += over
@@ -98,11 +153,11 @@ func (r *reports) add(made report) {
 func (r *reports) flush() {
 	r.sending.Lock()
 	defer r.sending.Unlock()
-	var later []report
-	var batches [][]report
+	var later []waiting
+	var batches [][]waiting
 	dropped, halvings := 0, 0
 	for {
-		var batch []report
+		var batch []waiting
 		if len(batches) > 0 {
 			batch, batches = batches[len(batches)-1], batches[:len(batches)-1]
 		} else if batch = r.take(); len(batch) == 0 {
@@ -145,10 +200,10 @@ func (r *reports) flush() {
 	r.dropped += dropped
 }
 
-func (r *reports) take() []report {
+func (r *reports) take() []waiting {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	open := make([]report, 0, len(r.waiting))
+	open := make([]waiting, 0, len(r.waiting))
 	for _, each := range r.waiting {
 		if time.Since(each.at) < openFor {
 			open = append(open, each)
@@ -160,22 +215,32 @@ func (r *reports) take() []report {
 		count = reportsAtOnce
 	}
 	r.waiting = open[count:]
-	return append([]report(nil), open[:count]...)
+	return append([]waiting(nil), open[:count]...)
 }
 
 // send returns the status of each report, or true if the Worker does not accept the batch as it is. Otherwise the batch has to wait.
-func (r *reports) send(batch []report) ([]int, bool) {
-	body, err := json.Marshal(map[string]interface{}{"reports": batch})
+func (r *reports) send(batch []waiting) ([]int, bool) {
+	bodies := make([]interface{}, len(batch))
+	for index, each := range batch {
+		bodies[index] = each.body
+	}
+	sent := map[string]interface{}{r.member: bodies}
+	if r.member == "entries" {
+		sent["holder"] = r.core.holder
+	}
+	body, err := json.Marshal(sent)
 	if err != nil {
 		return nil, true
 	}
-	status, text, err := r.post(body)
+	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
+	defer cancel()
+	status, text, err := r.core.post(ctx, "/"+r.member, body)
 	if err != nil {
-		r.say(fmt.Errorf("%d reports wait: %w", len(batch), err))
+		r.core.say(fmt.Errorf("%d %s wait: %w", len(batch), r.member, err))
 		return nil, false
 	}
 	if status != http.StatusOK {
-		r.say(fmt.Errorf("the Worker responded to %d reports with %d", len(batch), status))
+		r.core.say(fmt.Errorf("the Worker responded to %d %s with %d", len(batch), r.member, status))
 		return nil, status >= 400 && status < 500 && !saysNothing(status)
 	}
 	var results struct {

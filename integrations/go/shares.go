@@ -40,22 +40,22 @@ type share struct {
 }
 
 // run runs work with the record of the credential, and returns its result. It returns nil if there is no slot before turn ends.
-func (s *shares) run(turn context.Context, id string, work func(*share) *answer) *answer {
-	return s.within(turn, id, ofCredential, func(credential *share) *answer {
+func (s *shares) run(turn context.Context, id string, work func(*share) *Answer) *Answer {
+	return s.within(turn, id, ofCredential, func(credential *share) *Answer {
 		name, bound := "unknown", ofUnknown
 		s.mutex.Lock()
 		if known := s.accounts[id]; known != nil {
 			name, bound = known.Value.(accountOf).account, ofAccount
 		}
 		s.mutex.Unlock()
-		return s.within(turn, name, bound, func(*share) *answer {
-			return s.within(turn, "all", ofAll, func(*share) *answer { return work(credential) })
+		return s.within(turn, name, bound, func(*share) *Answer {
+			return s.within(turn, "all", ofAll, func(*share) *Answer { return work(credential) })
 		})
 	})
 }
 
 // note notes the account that an answer names. A 401 removes it, so a revoked key cannot take the slots of its account.
-func (s *shares) note(id string, decision *answer) {
+func (s *shares) note(id string, decision *Answer) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	account := ""
@@ -75,7 +75,7 @@ func (s *shares) note(id string, decision *answer) {
 	}
 }
 
-func (s *shares) within(turn context.Context, name string, bound bound, work func(*share) *answer) *answer {
+func (s *shares) within(turn context.Context, name string, bound bound, work func(*share) *Answer) *Answer {
 	s.mutex.Lock()
 	used := s.used[name]
 	if used == nil {

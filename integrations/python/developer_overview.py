@@ -8,11 +8,13 @@ import atexit
 import base64
 import collections
 import concurrent.futures
+import contextlib
 import datetime
 import errno
 import hashlib
 import http.client
 import ipaddress
+import itertools
 import json
 import logging
 import math
@@ -20,6 +22,7 @@ import os
 import re
 import socket
 import ssl
+import sys
 import threading
 import time
 import uuid
@@ -46,6 +49,7 @@ KNOWN_S, MAX_KNOWN, MAX_ADDRESSES = 600, 10_000, 16
 REPORT_EVERY_S, REPORTS_AT_ONCE, REPORT_TIMEOUT_S = 1.0, 500, 10.0
 MAX_WAITING = 20_000
 OPEN_S = 600  # A response can be reported for ten minutes.
+STREAM_S = 570  # A response that still runs is reported before that.
 MAX_HALVINGS = 100  # A batch is halved at most this often until the next second.
 QUIET_S = 10.0  # The time between two lines in the log.
 
@@ -264,10 +268,12 @@ class _Reports:
     def stats(self):
         return {"waiting": len(self._waiting), "dropped": self._dropped}
 
-    def add(self, receipt, status, duration_ms, route):
+    def add(self, receipt, status, duration_ms, route, streaming=False):
         status = status if isinstance(status, int) and 100 <= status <= 599 else 599
         duration_ms = min(max(0, duration_ms), 86_400_000) if isinstance(duration_ms, (int, float)) and duration_ms == duration_ms else 0
         report = {"receipt": receipt, "status": status, "duration_ms": duration_ms}
+        if streaming:
+            report["streaming"] = True
         if route:
             # The Worker counts characters in UTF-16.
             report["route"] = str(route).encode("utf-16-le", "surrogatepass")[:400].decode("utf-16-le", "replace")
@@ -595,9 +601,10 @@ class Verifier:
 
     url: the origin of the Worker. token: a service token with the scope `verify`. on_unavailable: what happens to requests while no connection
     to the Worker can be made, "deny" (503) or "known". timeout: the time for one decision, in seconds. on_decision: a function that gets each answer.
+    logger: has the method `warning`.
     """
 
-    def __init__(self, url, token, on_unavailable="deny", timeout=1.0, on_decision=None):
+    def __init__(self, url, token, on_unavailable="deny", timeout=1.0, on_decision=None, logger=log):
         if on_unavailable == "allow":
             raise ValueError(
                 'on_unavailable="allow" would let requests through that nobody has checked. '
@@ -608,6 +615,10 @@ class Verifier:
         self._address = _Address(url, token)
         self._timeout = timeout
         self._on_decision = on_decision
+        self._log = logger
+        self._limiter = None
+        # The responses that run, the oldest first, and those of each credential.
+        self._running, self._running_of = {}, {}
         self._counts = {"decisions": 0, "denied": 0, "degraded": 0}
         self._known = _Known() if on_unavailable == "known" else None
         self._pause = PAUSE_S[on_unavailable]
@@ -636,17 +647,53 @@ class Verifier:
         raise RuntimeError("verify has waited in a thread")
 
     async def verify_async(self, request):
-        """Decides about a request like verify, without blocking the event loop of asyncio."""
-        loop = asyncio.get_running_loop()
+        """Decides about a request like verify, without blocking the event loop of asyncio or trio."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            trio = sys.modules["trio"]
+            self._limiter = self._limiter or trio.CapacityLimiter(OF_LOOP[0])
+            return await trio.to_thread.run_sync(self.verify, request, limiter=self._limiter)
         if getattr(self._local, "loop", None) is not loop:
             self._local.loop, self._local.caller = loop, _Loop(self._address, self._answered)
         return await self._decide(request, self._local.caller)
 
-    def report(self, receipt, status, duration_ms, route=None):
+    def report(self, receipt, status, duration_ms, route=None, streaming=False):
         """Reports the response to a request that was allowed. The report is sent within a second."""
-        if not receipt:
+        if receipt:
+            self._reports.add(receipt, status, duration_ms, route, streaming)
+            self._start()
+
+    def follow(self, answer, key, on_denied=lambda: None):
+        """Returns the response to an admitted request. on_denied: is called when a later decision denies the key."""
+        response = _Response(self, answer, on_denied)
+        if answer.get("passes"):
+            return response
+        response.key_id = _id_of(key)
+        with self._lock:
+            self._running[response] = self._running_of.setdefault(response.key_id, {})[response] = None
+        self._start()
+        return response
+
+    def forget(self, response):
+        """Ends what follow has begun."""
+        with self._lock:
+            self._running.pop(response, None)
+            own = self._running_of.get(response.key_id, {})
+            own.pop(response, None)
+            if not own:
+                self._running_of.pop(response.key_id, None)
+
+    def _note_end(self, key_id, answer):
+        """Tells the responses that run that a decision has denied their key."""
+        if answer["allowed"] or answer["code"] not in _OF_STATE:
             return
-        self._reports.add(receipt, status, duration_ms, route)
+        with self._lock:
+            ended = list(self._running_of.get(key_id, ()))
+        for response in ended:
+            response.on_denied()
+
+    def _start(self):
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
@@ -668,10 +715,17 @@ class Verifier:
 
     def _run(self):
         while not self._stopped.wait(REPORT_EVERY_S):
+            with self._lock:
+                long = list(itertools.takewhile(lambda response: time.monotonic() - response.started >= STREAM_S, self._running))
+            for response in long:
+                response.report(streaming=True)
+                with self._lock:
+                    self._running.pop(response, None)
             self._reports.flush()
 
     async def _decide(self, given, caller):
         answer = await self._decided(given, caller)
+        self._note_end(_id_of(given["key"]), answer)
         self._counts["decisions"] += 1
         self._counts["denied"] += not answer["allowed"]
         self._counts["degraded"] += answer["allowed"] and answer["degraded"]
@@ -792,9 +846,27 @@ class Verifier:
             return
         times = f" ({self._unsaid} failures since the last message)" if self._unsaid > 1 else ""
         self._unsaid, self._quiet_until = 0, time.monotonic() + QUIET_S
-        log.warning("Developer Overview: %s%s", message, times)
+        self._log.warning("Developer Overview: %s%s", message, times)
 
 
+class _Response:
+    """The response to an admitted request. It is reported once."""
+
+    def __init__(self, verifier, answer, on_denied):
+        self._verifier, self._receipt, self.on_denied = verifier, answer["receipt"], on_denied
+        self.started, self.status, self.route, self.key_id = time.monotonic(), 500, lambda: None, None
+
+    def report(self, streaming=False):
+        receipt, self._receipt = self._receipt, None
+        self._verifier.report(receipt, self.status, (time.monotonic() - self.started) * 1000, self.route(), streaming)
+
+    def end(self):
+        self._verifier.forget(self)
+        self.report()
+
+
+# Denials that end a connection that is open.
+_OF_STATE = ("invalid_key", "revoked_key", "disabled_key", "expired_key", "account_suspended")
 # The answer about a request that runs without an identity, because the team said so.
 _PASSED = {"allowed": True, "passes": True, "status": 200, "headers": {}, "receipt": None}
 # The headers that a page of another origin may read on a denial.
@@ -960,29 +1032,29 @@ class AsgiMiddleware(_Middleware):
             if self.on_denied and kind == "http":
                 return await self.on_denied(scope, receive, send, answer)
             return await self._deny(scope, receive, send, answer, self._denial_headers(answer, named))
-        started = time.monotonic()
         scope["state"] = {**scope.get("state", {}), "verified": _verified(answer)}
         added = [(name.encode(), value.encode()) for name, value in answer["headers"].items()]
-        status = 500
+        ending = _Ending(kind, receive)
+        response = self.verifier.follow(answer, request["key"] if request else "", ending.end)
+        response.route = lambda: getattr(scope.get("route"), "path", None)
 
         async def send_with_headers(message):
-            nonlocal status
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                status = message["status"]
+                response.status = message["status"]
             elif message["type"] == "websocket.accept":
-                status = 101
-            elif message["type"] == "websocket.close" and status == 500:
+                response.status = 101
+            elif message["type"] == "websocket.close" and response.status == 500:
                 # A WebSocket that is closed before it was accepted.
-                status = 403
+                response.status = 403
             if message["type"] in ("http.response.start", "websocket.accept"):
                 message = dict(message, headers=[*message.get("headers", []), *added])
             await send(message)
 
         try:
-            await self.app(scope, receive, send_with_headers)
+            await self.app(scope, ending.receive, send_with_headers)
         finally:
-            route = getattr(scope.get("route"), "path", None)
-            self.verifier.report(answer["receipt"], status, (time.monotonic() - started) * 1000, route)
+            ending.close()
+            response.end()
 
     @staticmethod
     async def _deny(scope, receive, send, answer, given):
@@ -996,6 +1068,36 @@ class AsgiMiddleware(_Middleware):
             prefix = "websocket."
         await send({"type": f"{prefix}http.response.start", "status": answer["status"], "headers": headers})
         await send({"type": f"{prefix}http.response.body", "body": json.dumps(answer["problem"]).encode()})
+
+
+class _Ending:
+    """What a handler receives. When its key is denied, that is the end of the connection, in the event loop of asyncio."""
+
+    def __init__(self, kind, receive):
+        self._kind, self._receive, self._next = kind, receive, None
+        try:
+            self._loop = asyncio.get_running_loop()
+            self._denied = self._loop.create_future()
+        except RuntimeError:
+            self._loop = self._denied = None
+
+    def end(self):
+        with contextlib.suppress(RuntimeError):  # The loop has ended.
+            self._loop and self._loop.call_soon_threadsafe(lambda: self._denied.done() or self._denied.set_result(None))
+
+    async def receive(self):
+        if self._loop is None:
+            return await self._receive()
+        self._next = self._next or asyncio.ensure_future(self._receive())
+        await asyncio.wait({self._next, self._denied}, return_when=asyncio.FIRST_COMPLETED)
+        if self._next.done():
+            made, self._next = self._next, None
+            return made.result()
+        return {"type": "http.disconnect"} if self._kind == "http" else {"type": "websocket.disconnect", "code": 1008, "reason": "the key is denied"}
+
+    def close(self):
+        if self._next:
+            self._next.cancel()
 
 
 def _sent_path(environ):
@@ -1028,23 +1130,20 @@ class WsgiMiddleware(_Middleware):
             phrase = http.client.responses.get(answer["status"], "")
             start_response(f"{answer['status']} {phrase}", list(self._denial_headers(answer, headers).items()))
             return [json.dumps(answer["problem"]).encode()]
-        started = time.monotonic()
         environ["developer_overview.verified"] = _verified(answer)
-        sent = {"status": 500}
+        response = self.verifier.follow(answer, request["key"] if request else "")
+        response.route = lambda: self.route(environ)
 
         def start(status, response_headers, exc_info=None):
-            sent["status"] = int(status.split(" ", 1)[0])
+            response.status = int(status.split(" ", 1)[0])
             return start_response(status, [*response_headers, *answer["headers"].items()], exc_info)
-
-        def report():
-            self.verifier.report(answer["receipt"], sent["status"], (time.monotonic() - started) * 1000, self.route(environ))
 
         try:
             body = self.app(environ, start)
         except Exception:
-            report()
+            response.end()
             raise
-        return _Reported(body, report)
+        return _Reported(body, response.end)
 
 
 class _Reported:

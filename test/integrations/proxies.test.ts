@@ -166,7 +166,7 @@ const count = inject("isLong") ? 30_000 : 3000;
 /** Returns whether a proxy may send a header to the Worker. nginx sends only those of a list. Caddy 2.6 cannot do this: it removes those of a list. */
 const mayAsk = {
   nginx: (header: string) =>
-    /^(?:authorization|connection|host|user-agent|x-api-key|x-original-(?:method|uri)|x-real-ip|x-service-token)$/.test(header),
+    /^(?:authorization|connection|host|origin|user-agent|x-api-key|x-original-(?:method|uri)|x-real-ip|x-service-token)$/.test(header),
   Caddy: (header: string) =>
     !/^(?:(?:mf|cf|x-original|x-rewrite|x-http)-|(?:forwarded|x-forwarded-host|cookie|upgrade)$)|verified|service(?!-token$)/.test(header),
 } as const;

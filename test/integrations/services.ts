@@ -116,10 +116,12 @@ const modules = join(import.meta.dirname, "node_modules");
 
 /** Returns a command that runs a file with Node, with the packages of the integration tests and the middleware. */
 export const withNode =
-  (file: string) =>
+  (file: string, program = process.execPath) =>
   (_: number, folder: string): [string, ...string[]] => {
     mkdirSync(join(folder, "node_modules"));
-    for (const name of ["express", "fastify", "hono", "@hono"]) symlinkSync(join(modules, name), join(folder, "node_modules", name));
+    for (const name of ["express", "express4", "fastify", "hono", "@hono"])
+      symlinkSync(join(modules, name), join(folder, "node_modules", name));
+    for (const name of ["esbuild", "miniflare"]) symlinkSync(join(root, "node_modules", name), join(folder, "node_modules", name));
     cpSync(join(root, "integrations/node"), join(folder, "node_modules/developer-overview-middleware"), { recursive: true });
-    return [process.execPath, file];
+    return [program, file];
   };

@@ -126,7 +126,8 @@ export class AccountLogs {
       report.route === undefined ? report : { ...report, route: this.#routes.named(report.entry.accountId, report.route) },
     );
     const due = new Set(reports.filter((report) => isInTime(report) && (this.get(report.entry) || added.has(report.entry.id))));
-    const completions = [...due].map(({ entry: { accountId, id }, ...completion }) => ({ ...completion, accountId, id }));
+    const completed = [...due].filter(({ status }) => status !== null);
+    const completions = completed.map(({ entry: { accountId, id }, ...completion }) => ({ ...completion, accountId, id }));
     if (due.size > 0) this.wal.append({ entries, completions, early });
     for (const entry of entries) this.#add(entry);
     for (const id of early) this.#rememberEarly(id);

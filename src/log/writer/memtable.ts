@@ -12,9 +12,9 @@ export interface Report extends Completion {
   entry: Entry;
 }
 
-/** What a report changes in its entry. */
+/** What a report changes in its entry. `status`: null if the response is not known. The entry is then only added. */
 export interface Completion {
-  status: number;
+  status: number | null;
   durationMs: number;
   /** The route of the request, if the entry should get another route. */
   route?: string;
@@ -42,6 +42,7 @@ export const isOpen = ({ status }: Entry): boolean => status === null;
 
 /** Returns the outcome of a report about an entry that cannot be changed anymore. */
 export function reportedOn(entry: Entry, { status, durationMs, route = entry.route }: Completion): Reported {
+  if (status === null) return "completed";
   if (isOpen(entry)) return "closed";
   const isSameRoute = entry.route === route || entry.route === otherRoutes;
   return entry.status === status && entry.durationMs === durationMs && isSameRoute ? "completed" : "different";
@@ -87,7 +88,7 @@ export class Memtable {
     const { status, durationMs, route } = report;
     const entry = this.#entries.get(id);
     if (!entry) return "closed";
-    if (!isOpen(entry)) return reportedOn(entry, report);
+    if (status === null || !isOpen(entry)) return reportedOn(entry, report);
     this.remove(id);
     this.add({ ...entry, status, durationMs, route: route ?? entry.route });
     return "completed";

@@ -35,7 +35,10 @@ export function storeEntries(env: Env, { issuer, accountIds }: Holder, rows: rea
       const { accountId, logWriter, keyId, secret } = lease;
       const about = { method, path: maskPath(path), route: maskSecrets(route, 200), ip: ip || null, cost: cost === 1 ? null : cost };
       const entry = entryOf({ accountId, logWriter, entryId: withTime(id, lease), keyId, ...about, counted: true, secret });
-      return { logWriter, report: reportOf({ ...entry, userAgent: userAgent ?? null }, reportIn({ ...request, route: undefined })) };
+      const response = reportIn({ ...request, route: undefined });
+      // A proxy that asks before a request runs does not know the response.
+      const status = request.status === undefined ? null : response.status;
+      return { logWriter, report: reportOf({ ...entry, userAgent: userAgent ?? null }, { ...response, status }) };
     }),
   );
 }

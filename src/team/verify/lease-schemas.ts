@@ -50,7 +50,7 @@ export const EntriesRequest = z.strictObject({
       description: "The requests that your process decided by leases, at most 500. Each is decided by itself.",
       items: {
         type: "object",
-        required: ["id", "lease", "status", "duration_ms"],
+        required: ["id", "lease"],
         properties: {
           id: {
             type: "string",
@@ -59,7 +59,7 @@ export const EntriesRequest = z.strictObject({
           },
           lease: { type: "string", description: "The lease that decided.", example: "aWyJsZWFz..." },
           at: { type: "string", description: "The time of the request. The id has it, too.", example: "2026-01-31T10:00:00.000Z" },
-          status: { type: "integer", description: "The status of your response.", example: 200 },
+          status: { type: "integer", description: "The status of your response, if you know it.", example: 200 },
           duration_ms: { type: "number", description: "The time that your API took, in milliseconds.", example: 12.5 },
           method: { type: "string", description: "The method of the request.", example: "GET" },
           path: { type: "string", description: "The path of the request.", example: "/orders/7" },

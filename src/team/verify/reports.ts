@@ -85,7 +85,7 @@ export const entryOf = ({ entryId: id, logWriter: _, ...receipt }: Receipt): Ent
   count: 1,
 });
 
-export const reportOf = (entry: Entry, { status, duration_ms, route }: ReportRequest): Report => ({
+export const reportOf = (entry: Entry, { status, duration_ms, route }: Omit<ReportRequest, "status"> & Pick<Report, "status">): Report => ({
   entry,
   status,
   durationMs: duration_ms,

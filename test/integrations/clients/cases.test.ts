@@ -6,7 +6,7 @@ import cases from "../../../integrations/cases.json" with { type: "json" };
 import { root } from "../../node/project.ts";
 import { type Service, stopAll } from "../services.ts";
 import { type FakeWorker, startFakeWorker } from "./fake-worker.ts";
-import { clients, removeGoProgram, startClient } from "./services.ts";
+import { type Behind, clients, proxies, removeGoProgram, startClient } from "./services.ts";
 
 // Every client runs every case of integrations/cases.json, before a server that plays a Worker. `npm run test:integrations` then prints the matrix.
 
@@ -67,12 +67,12 @@ function send(
   });
 }
 
-const stats = async (service: Service) =>
-  JSON.parse((await send(service, { method: "GET", path: "/_stats", headers: [] })).body.replace(/^[0-9a-f]+\r\n|\r\n0\r\n\r\n$/g, ""));
+const stats = async ({ own }: Behind) =>
+  JSON.parse((await send(own, { method: "GET", path: "/_stats", headers: [] })).body.replace(/^[0-9a-f]+\r\n|\r\n0\r\n\r\n$/g, ""));
 
-describe.each(clients)("The client for %s", (name) => {
+describe.each([...clients, ...proxies])("The client for %s", (name) => {
   let worker: FakeWorker;
-  const services = new Map<string, Service>();
+  const services = new Map<string, Behind>();
   const awaited: { name: string; key: string; status: number | null }[] = [];
 
   beforeAll(async () => {
@@ -93,7 +93,7 @@ describe.each(clients)("The client for %s", (name) => {
     if (reason !== undefined) return;
     const key = `case${index}`;
     const filled = (text: string) => text.replaceAll("{key}", key);
-    const service = services.get(each.options ?? "default") as Service;
+    const service = services.get(each.options ?? "default") as Behind;
     const token = filled(each.request.headers.map(([, value]) => value).find((value) => value.includes("{key}")) ?? "").replace(
       /^Bearer /,
       "",

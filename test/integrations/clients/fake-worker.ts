@@ -72,12 +72,14 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
       degraded: false,
       foreign,
       request_id: "req_1",
-      receipt: denial ? null : `${token} ${++receipts}`,
-      account: denial ? null : { id: `acc_${kind === "crowd" ? kind : token}`, external_id: null, name: "Acme", metadata: {} },
+      receipt: denial ? null : `${token.slice(0, 200)} ${++receipts}`,
+      account: denial
+        ? null
+        : { id: `acc_${kind === "crowd" ? kind : token.slice(0, 200)}`, external_id: null, name: "Acme", metadata: {} },
       key: denial
         ? null
         : {
-            id: `key_${token}`,
+            id: `key_${token.slice(0, 200)}`,
             external_id: null,
             name: "Key",
             scopes: ["orders:read"],

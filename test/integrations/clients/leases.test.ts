@@ -47,7 +47,7 @@ const admittedIn = (results: { status: number }[]) => results.filter(({ status }
 describe("Processes with leases", () => {
   it("decide most requests by themselves, and each of them is in the log once", async () => {
     const account = await operator.makeAccount({ limit: 5000 });
-    const [process] = (await startProcesses(1)) as [Service];
+    const [process] = (await startProcesses(1)) as unknown as [Service];
     const results = await sendEvenly([process], { count: 600, perSecond: 150, keyOf: () => account.key });
     expect(admittedIn(results)).toBe(600);
     const { byLease, decisions } = await statsOf(process);

@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { root } from "../../node/project.ts";
+import { type Listener, removeAgentProgram, startAgent } from "../agent.ts";
+import { type ProxyName, startProxy } from "../recipes.ts";
 import { type Service, startService, withNode } from "../services.ts";
 
 // A small service behind each client. Its responses tell what the handler has seen: the account, and the headers that look like an identity. The path
@@ -59,8 +61,11 @@ server.on("upgrade", async (req, socket) => {
 });
 server.listen(process.env.PORT, "127.0.0.1");
 `,
-  Express: `
-import express from "express";
+  ...Object.fromEntries(
+    ["express", "express4"].map((from) => [
+      from === "express" ? "Express" : "Express 4",
+      `
+import express from "${from}";
 import { express as verify } from "developer-overview-middleware";
 import { own, options, seen, verifier } from "./parts.mjs";
 const app = express();
@@ -74,6 +79,8 @@ const statuses = { "/fails": 500, "/hints": 404 };
 app.use((req, res) => void res.status(statuses[req.path] ?? 200).json(seen(req.verified, req.headers, req.rawHeaders)));
 app.listen(process.env.PORT, "127.0.0.1");
 `,
+    ]),
+  ),
   Fastify: `
 import Fastify from "fastify";
 import { fastify as verify } from "developer-overview-middleware";
@@ -100,6 +107,50 @@ app.all("/*", (c) => c.json(seen(c.get("verified"), c.req.header()), c.req.path 
 serve({ fetch: app.fetch, port: Number(process.env.PORT), hostname: "127.0.0.1" });
 `,
 };
+
+/** Hono in the runtime of Workers, with the address of the client as Cloudflare sends it. */
+const onWorkers = `
+import { Hono } from "hono";
+import { hono as verify, Verifier } from "developer-overview-middleware";
+const verifier = new Verifier({ url: process.env.OVERVIEW_URL, token: process.env.SERVICE_TOKEN, onUnavailable: process.env.ON_UNAVAILABLE });
+const options = { scope: process.env.SCOPE || undefined, ...JSON.parse(process.env.OPTIONS) };
+let runs = 0;
+const seen = (verified, headers) => {
+  runs++;
+  if (!verified) return { account: "nobody" };
+  return { account: verified.account.id, degraded: verified.degraded, claims: Object.keys(headers).filter((name) => /verified/i.test(name)) };
+};
+const app = new Hono();
+app.get("/:own{_.*}", async (c) => {
+  if (c.req.path === "/_reports") {
+    for (let at = 0; at < 6000; at++) verifier.report({ receipt: "burst " + at, status: 200, durationMs: 1 });
+    await verifier.flush();
+  }
+  return c.json({ runs, ...verifier.stats() });
+});
+app.use(verify(verifier, { ...options, clientIp: (c) => c.req.header("x-test-ip") ?? c.req.header("cf-connecting-ip") }));
+app.all("/*", (c) => c.json(seen(c.get("verified"), c.req.header()), c.req.path === "/fails" ? 500 : 200));
+export default app;
+`;
+
+/** Starts a bundle in the runtime of Workers. */
+const workerd = `
+import { build } from "esbuild";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+const { outputFiles } = await build({ entryPoints: ["worker.mjs"], bundle: true, format: "esm", write: false, external: ["node:*"] });
+const { OVERVIEW_URL, SERVICE_TOKEN, ON_UNAVAILABLE, SCOPE = "", OPTIONS = "{}" } = process.env;
+const miniflare = new Miniflare(convertV4MiniflareOptions({
+  host: "127.0.0.1",
+  port: Number(process.env.PORT),
+  modules: true,
+  script: outputFiles[0].text,
+  compatibilityDate: "COMPATIBILITY_DATE",
+  compatibilityFlags: ["nodejs_compat"],
+  bindings: { OVERVIEW_URL, SERVICE_TOKEN, ON_UNAVAILABLE, SCOPE, OPTIONS },
+}));
+process.once("SIGTERM", () => miniflare.dispose().then(() => process.exit()));
+await miniflare.ready;
+`;
 
 const pythonParts = `
 import json, os, re, threading
@@ -340,27 +391,141 @@ const goProgram = () => {
 };
 
 export async function removeGoProgram(): Promise<void> {
+  await removeAgentProgram();
   if (binary) rmSync(join(await binary, ".."), { recursive: true, force: true });
 }
 
-export const clients = [...Object.keys(node), ...Object.keys(python), "Go"];
+export const clients = [...Object.keys(node), "Hono on Workers", ...Object.keys(python), "ASGI on trio", "Go"];
+
+/** What asks the agent: a small proxy of the test that sends the request as it came, and the proxies of the recipes. */
+export const proxies = ["agent", "nginx", "Caddy"] as const;
+
+/**
+ * The API behind the agent. With `AGENT`, it is also the proxy that asks the agent, and sends it the request as it came. Its responses tell what it has seen.
+ * It reports them with the receipt of the decision.
+ */
+const behindAgent = `
+import { createServer, request as send } from "node:http";
+import { connect } from "node:net";
+const { AGENT, REPORTS, PORT } = process.env;
+const names = ["x-verified-account", "x-verified-external-id", "x-verified-key", "x-verified-scopes", "x-verified-receipt"];
+const statuses = { "/fails": 500, "/hints": 404 };
+let runs = 0;
+let waiting = 0;
+const report = (receipt, status, durationMs) => {
+  waiting++;
+  const reported = send(REPORTS + "/reports", { method: "POST", headers: { "Content-Type": "application/json" } }, (res) => res.resume().once("end", () => waiting--));
+  reported.once("error", () => waiting--).end(JSON.stringify({ reports: [{ receipt, status, duration_ms: durationMs }] }));
+};
+const handle = (req, res, verified, claims) => {
+  const startedAt = performance.now();
+  runs++;
+  const account = verified["x-verified-account"];
+  res.statusCode = statuses[req.url.split("?")[0]] ?? 200;
+  const receipt = verified["x-verified-receipt"];
+  if (receipt !== "-") res.once("finish", () => report(receipt, res.statusCode, performance.now() - startedAt));
+  res.end(JSON.stringify(account === "-" ? { account: "nobody" } : { account, degraded: false, claims }));
+};
+/** Returns the headers of an identity, and the names of all others that look like one. */
+const split = (raw) => {
+  const found = raw.flatMap((name, at) => (at % 2 === 0 && /verified/i.test(name) ? [[name, raw[at + 1]]] : []));
+  const verified = Object.fromEntries(names.map((name) => [name, (found.find(([each]) => each.toLowerCase() === name) ?? [])[1] ?? ""]));
+  const own = new Set(names.map((name) => found.findIndex(([each]) => each.toLowerCase() === name)));
+  return { verified, claims: found.filter((_, at) => !own.has(at)).map(([name]) => name) };
+};
+/** Sends a request to the agent as it came. */
+const ask = (req) => new Promise((resolve, reject) => {
+  const { hostname, port } = new URL(AGENT);
+  const socket = connect(Number(port), hostname);
+  let text = "";
+  const raw = req.rawHeaders.flatMap((name, at) => at % 2 === 0 && !/^(?:connection|content-length|transfer-encoding)$|verified/i.test(name) ? [name + ": " + req.rawHeaders[at + 1]] : []);
+  socket.on("data", (chunk) => { text += chunk.toString("latin1"); }).once("error", reject).once("close", () => {
+    const [head = "", body = ""] = text.split("\\r\\n\\r\\n");
+    const [line = "", ...lines] = head.split("\\r\\n");
+    resolve({ status: Number(line.split(" ")[1]), headers: lines.map((each) => each.split(/: ?(.*)/s, 2)), body });
+  });
+  socket.write(Buffer.from([req.method + " " + req.url + " HTTP/1.1", "Connection: close", ...raw, "", ""].join("\\r\\n"), "latin1"));
+});
+createServer(async (req, res) => {
+  if (req.url.startsWith("/_")) return res.end(JSON.stringify({ runs, waiting, dropped: 0 }));
+  if (!AGENT) {
+    const { verified, claims } = split(req.rawHeaders);
+    return handle(req, res, verified, claims);
+  }
+  const { status, headers, body } = await ask(req);
+  const shown = headers.filter(([name]) => !/^(?:x-verified|content-length$|connection$|date$)/i.test(name));
+  for (const [name, value] of shown) res.setHeader(name, value);
+  if (status === 200) return handle(req, res, split(headers.flat()).verified, []);
+  res.writeHead(status).end(body);
+}).listen(PORT, "127.0.0.1");
+`;
+
+/** Returns the listener with the options of a set of cases. */
+function listenerOf(options: string, source: string): Listener {
+  const { cors, routes = {}, ...rest } = JSON.parse(options) as { cors?: { origins: string[] }; routes?: Record<string, object> };
+  const rows = Object.entries(routes).map(([row, needs]) => ({ row, ...needs }));
+  return {
+    serves: "forward",
+    source,
+    report: true,
+    ...rest,
+    ...(rows.length > 0 && { routes: rows }),
+    ...(cors && { origins: cors.origins }),
+  };
+}
+
+/** Starts the agent, an API, and a proxy between them. Returns the proxy, and the API as `own`. */
+async function startBehindAgent(name: string, onUnavailable: string, { OVERVIEW_URL: url = "", OPTIONS = "{}" }): Promise<Behind> {
+  const form =
+    name === "agent" ? { source: "envoy", client_ip_header: "X-Test-IP" } : { source: name === "nginx" ? "original" : "forwarded" };
+  const listener = { ...listenerOf(OPTIONS, form.source), ...form, ...(name === "nginx" && { deny: 403 }) };
+  const agent = await startAgent({ url, on_unavailable: onUnavailable }, [listener, { serves: "verify" }]);
+  const [port = 0] = agent.ports;
+  const env = { REPORTS: agent.urls[1] ?? "", ...(name === "agent" && { AGENT: agent.urls[0] ?? "" }) };
+  const api = await startService({ "api.mjs": behindAgent }, () => [process.execPath, "api.mjs"], env);
+  if (name === "agent") return { ...api, own: api };
+  const originPort = Number(new URL(api.url).port);
+  return { ...(await startProxy(name as ProxyName, { workerPort: port, originPort, service: "svc_test" })), own: api };
+}
+
+/** A service, and the address at which it tells about itself. */
+export interface Behind extends Service {
+  own: Service;
+}
 
 type Command = Parameters<typeof startService>[1];
 
 /** Starts the service behind a client. `env`: `OVERVIEW_URL`, and perhaps `SCOPE`. `maxFiles`: how many files and connections it may have open. */
-export async function startClient(name: string, onUnavailable: string, env: Record<string, string>, maxFiles?: number): Promise<Service> {
+export async function startClient(name: string, onUnavailable: string, env: Record<string, string>, maxFiles?: number): Promise<Behind> {
+  if (proxies.some((each) => each === name)) return startBehindAgent(name, onUnavailable, env);
+  const service = await startAlone(name, onUnavailable, env, maxFiles);
+  return { ...service, own: service };
+}
+
+async function startAlone(name: string, onUnavailable: string, env: Record<string, string>, maxFiles?: number): Promise<Service> {
   const start = (files: Record<string, string>, command: Command) => {
     const limited: Command = (...given) => ["bash", "-c", `ulimit -n ${maxFiles}; exec "$@"`, "bash", ...command(...given)];
     return startService(files, maxFiles === undefined ? command : limited, all);
   };
   const all = { ON_UNAVAILABLE: onUnavailable, SERVICE_TOKEN: "svc_test", ...env };
   if (name in node) return start({ "api.mjs": node[name] ?? "", "parts.mjs": nodeParts }, withNode("api.mjs"));
+  if (name === "Hono on Workers") {
+    const [, date = ""] = /^compatibility_date = "(.+)"$/m.exec(readFileSync(join(root, "wrangler.toml"), "utf8")) ?? [];
+    return start(
+      { "api.mjs": workerd.replace("COMPATIBILITY_DATE", date), "worker.mjs": onWorkers },
+      withNode("api.mjs", join(root, "node_modules/.bin/node")),
+    );
+  }
   if (name === "Go") {
     const program = await goProgram();
     return start({}, () => [program]);
   }
   const module = readFileSync(join(root, "integrations/python/developer_overview.py"), "utf8");
-  const files = { "api.py": python[name] ?? "", "parts.py": pythonParts, "developer_overview.py": module };
+  const files = {
+    "api.py": python[name === "ASGI on trio" ? "ASGI" : name] ?? "",
+    "parts.py": pythonParts,
+    "developer_overview.py": module,
+  };
   const uvicorn = (port: number): [string, ...string[]] => {
     const server = [
       "-m",
@@ -378,5 +543,16 @@ export async function startClient(name: string, onUnavailable: string, env: Reco
     ];
     return ["/usr/bin/python3", ...server];
   };
-  return start(files, name === "ASGI" ? uvicorn : () => ["/usr/bin/python3", "api.py"]);
+  const hypercorn = (port: number): [string, ...string[]] => [
+    "/usr/bin/python3",
+    "-m",
+    "hypercorn",
+    "api:app",
+    "-k",
+    "trio",
+    "-b",
+    `127.0.0.1:${port}`,
+  ];
+  const servers: Record<string, Command> = { ASGI: uvicorn, "ASGI on trio": hypercorn };
+  return start(files, servers[name] ?? (() => ["/usr/bin/python3", "api.py"]));
 }

@@ -154,4 +154,19 @@ describe("A lease for a process", () => {
     expect(shown.find(({ status }) => status === 500)?.ip).toBe("203.0.113.7");
     expect(shown.find(({ status }) => status === 201)?.user_agent).toBe("sample/2.1");
   });
+
+  it("is in the log without a status if the process does not know the response, and gets a status later", async () => {
+    const tenant = await makeTenant();
+    const { lease } = await leaseOf(tenant.key);
+    const { status: _, duration_ms: __, ...open } = entryOf(lease, { path: "/open" });
+    const taken: [number, string | null] = [200, null];
+    expect(await store([open, open])).toEqual([taken, taken]);
+    const statuses = async () =>
+      (await verifiedEntries(tenant))
+        .filter(({ path }: { path: string }) => path === "/open")
+        .map(({ status }: { status: number }) => status);
+    await within2s(statuses, (found) => found.length === 1 && found[0] === null);
+    expect(await store([{ ...open, status: 204 }, { ...open, status: 500 }, open])).toEqual([taken, [409, "conflict"], taken]);
+    await within2s(statuses, (found) => found.join() === "204");
+  });
 });
