@@ -16,7 +16,11 @@ function init(args)
   local keys = tonumber(args[3])
   if #args == 3 + keys then
     for index = 4, #args do
-      requests[#requests + 1] = wrk.format("GET", nil, { ["CF-Connecting-IP"] = "198.51.100.7", ["Authorization"] = "Bearer " .. args[index] })
+      local headers = { ["CF-Connecting-IP"] = "198.51.100.7", ["Authorization"] = "Bearer " .. args[index] }
+      for name, value in pairs(wrk.headers) do
+        headers[name] = value
+      end
+      requests[#requests + 1] = wrk.format("GET", nil, headers)
     end
   end
   for index = 4 + keys, #args do

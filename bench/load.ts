@@ -15,6 +15,8 @@ export interface Variant {
   keys: string[];
   /** Whether each request sends a unique key. A unique key is a copy of one of `keys` with a different secret part. */
   neverRepeats?: boolean;
+  /** Further headers of GET requests. */
+  headers?: Readonly<Record<string, string>>;
   /**
    * The bodies of POST requests, which are sent in turn. Without bodies, the requests are GET requests. In a body, `0000000000` becomes a number that
    * no other request has.
@@ -56,18 +58,21 @@ export const pace = (variant: Variant, seconds: number, rate: number, connection
  */
 async function send(variant: Variant, seconds: number, connections: number, meanWaitMs: number): Promise<Run> {
   needDebian({ "/usr/bin/wrk": "wrk" });
-  const { name, url, keys, status, pids, neverRepeats = false, bodies = [] } = variant;
+  const { name, url, keys, status, pids, neverRepeats = false, bodies = [], headers = {} } = variant;
   const first = await fetch(url, {
     method: bodies.length > 0 ? "POST" : "GET",
-    headers: { Authorization: `Bearer ${keys[0]}`, "CF-Connecting-IP": "198.51.100.7", "Content-Type": "application/json" },
+    headers: { Authorization: `Bearer ${keys[0]}`, "CF-Connecting-IP": "198.51.100.7", "Content-Type": "application/json", ...headers },
     ...(bodies[0] !== undefined && { body: bodies[0] }),
   });
   await first.arrayBuffer();
   if (first.status !== status) throw new Error(`${name} answered ${first.status}`);
-  const options = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", join(import.meta.dirname, "load.lua"), url];
+  const options = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", join(import.meta.dirname, "load.lua")];
+  const further = Object.entries(headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
   const before = cpuMsOf(pids());
   const { stdout } = await execFileAsync("/usr/bin/wrk", [
     ...options,
+    ...further,
+    url,
     "--",
     String(meanWaitMs),
     String(neverRepeats),

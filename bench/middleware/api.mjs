@@ -8,7 +8,7 @@ const { MODE, PORT, UPSTREAM, SERVICE_TOKEN } = process.env;
 const handler = (_, res) => res.end('{"ok":true}');
 
 function handlerOf() {
-  if (MODE === "plain") return handler;
+  if (MODE === "plain" || MODE === "forward") return handler;
   if (MODE === "redis") {
     const storeClient = new Redis({ host: "127.0.0.1", port: Number(UPSTREAM) });
     const limiter = new RateLimiterRedis({ storeClient, points: 1_000_000_000, duration: 3600 });

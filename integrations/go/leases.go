@@ -135,8 +135,8 @@ func (l *leases) stats() (units, unused int) {
 	return l.sum, l.spare
 }
 
-// admit decides about a request by a lease. It returns nil if the Worker has to decide, which includes every denial.
-func (l *leases) admit(id string, request Request, now moment) *Answer {
+// admit decides about a request by a lease. It returns nil if the Worker has to decide, which includes every denial. isAgain: it was tried before.
+func (l *leases) admit(id string, request Request, now moment, isAgain bool) *Answer {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	key := l.keys[id]
@@ -149,7 +149,9 @@ func (l *leases) admit(id string, request Request, now moment) *Answer {
 		}
 	}
 	l.latest = now.wall
-	key.times = seenAt(key.times, now.mono)
+	if !isAgain {
+		key.times = seenAt(key.times, now.mono)
+	}
 	cost := request.units()
 	var own *held
 	for _, each := range key.held {
@@ -193,21 +195,24 @@ func wallOf(text string) int64 {
 	return parsed.UnixMilli()
 }
 
-// question returns what a call for a key asks.
-func (l *leases) question(id string, now moment, cost int) question {
+// question returns what a call for a key asks. waiting: the number of requests that wait for a decision about the key.
+func (l *leases) question(id string, now moment, cost, waiting int) question {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	key := l.keys[id]
-	if key == nil {
-		return question{at: now, Back: []unused{}}
+	if key != nil {
+		return l.questionOf(key, now, cost, waiting)
 	}
-	return l.questionOf(key, now, cost)
+	if cost > 1 || waiting < 2 {
+		waiting = 0
+	}
+	return question{at: now, Want: least(waiting, maxUnits), Back: []unused{}}
 }
 
-func (l *leases) questionOf(key *leased, now moment, cost int) question {
+func (l *leases) questionOf(key *leased, now moment, cost, waiting int) question {
 	l.end(key, func(own *held) bool { return own.isOver(now) })
-	asked := question{at: now, Want: len(key.times)}
-	if now.mono < key.askedAt+askingMs || key.hasAddresses || len(key.held) > 1 || cost > 1 || len(key.times) < 2 {
+	asked := question{at: now, Want: least(most(len(key.times), waiting), maxUnits)}
+	if now.mono < key.askedAt+askingMs || key.hasAddresses || len(key.held) > 1 || cost > 1 || asked.Want < 2 {
 		asked.Want = 0
 	}
 	if asked.Want > 0 {
@@ -337,7 +342,7 @@ func (l *leases) due(now moment, all bool) []leaseItem {
 		lease := key.lease
 		made := leaseItem{id: id, Lease: &lease}
 		if isWanted {
-			made.question = l.questionOf(key, now, 0)
+			made.question = l.questionOf(key, now, 0, 0)
 		} else {
 			made.question = question{at: now, Back: key.takeBack()}
 		}
@@ -414,6 +419,10 @@ func figuresOf(answer *Answer, units int, wall int64) ([]RateLimit, map[string]s
 	return limits, headers
 }
 
+func least(left, right int) int {
+	return -most(-left, -right)
+}
+
 func most(left, right int) int {
 	if left > right {
 		return left
@@ -474,11 +483,11 @@ func copyOf(values map[string]interface{}) map[string]interface{} {
 }
 
 // byLease decides about a request by a lease, or returns nil.
-func (v *Verifier) byLease(id string, request Request) *Answer {
+func (v *Verifier) byLease(id string, request Request, isAgain bool) *Answer {
 	if v.leases == nil {
 		return nil
 	}
-	decision := v.leases.admit(id, request, thisMoment())
+	decision := v.leases.admit(id, request, thisMoment(), isAgain)
 	if decision == nil {
 		return nil
 	}
@@ -490,11 +499,29 @@ func (v *Verifier) byLease(id string, request Request) *Answer {
 	return decision
 }
 
-func (v *Verifier) question(id string, cost int) question {
+// question returns what a call asks. Of the calls for a key that this process does not know yet, one asks for a lease.
+func (v *Verifier) question(id string, key *share, cost int) question {
 	if v.leases == nil {
 		return question{}
 	}
-	return v.leases.question(id, thisMoment(), cost)
+	v.shares.mutex.Lock()
+	defer v.shares.mutex.Unlock()
+	waiting := key.users
+	if key.isAsking {
+		waiting = 0
+	}
+	asked := v.leases.question(id, thisMoment(), cost, waiting)
+	key.isAsking = key.isAsking || asked.Want > 0
+	return asked
+}
+
+// asked notes that a call has ended.
+func (v *Verifier) asked(key *share, ended question) {
+	if ended.Want > 0 {
+		v.shares.mutex.Lock()
+		key.isAsking = false
+		v.shares.mutex.Unlock()
+	}
 }
 
 func (v *Verifier) take(id string, asked question, cost int, found *item) *Answer {

@@ -61,9 +61,9 @@ func play(l *leases, step []interface{}) (interface{}, interface{}) {
 	now := func(at int) moment { return moment{number(step[at]), number(step[at+1])} }
 	switch step[0] {
 	case "admit":
-		return usedIn(l.admit("one", Request{Cost: int(number(step[3]))}, now(1))), last
+		return usedIn(l.admit("one", Request{Cost: int(number(step[3]))}, now(1), false)), last
 	case "ask":
-		asked := l.question("one", now(1), int(number(step[3])))
+		asked := l.question("one", now(1), int(number(step[3])), 0)
 		return []interface{}{float64(asked.Want), shownBack(asked.Back)}, step[4:]
 	case "take":
 		var told said

@@ -36,6 +36,7 @@ type accountOf struct{ credential, account string }
 type share struct {
 	slots    chan struct{}
 	users    int
+	isAsking bool
 	deniedAt time.Time
 }
 

@@ -27,6 +27,7 @@ const (
 	probes        = 3
 	probeTimeout  = time.Second
 	betweenProbes = 100 * time.Millisecond
+	lateTime      = 1500 * time.Millisecond
 	// While the Worker is away, it is called at most once in this time: in the mode "known" to end soon, in the mode "deny" to spare it.
 	pauseOfDeny  = 5 * time.Second
 	pauseOfKnown = time.Second
@@ -81,7 +82,7 @@ func (v *Verifier) verify(ctx context.Context, id string, request Request) *Answ
 		decision.Headers = map[string]string{"WWW-Authenticate": `Bearer realm="api", error="invalid_token"`}
 		return decision
 	}
-	if decision := v.byLease(id, request); decision != nil {
+	if decision := v.byLease(id, request, false); decision != nil {
 		return decision
 	}
 	ctx, cancel := context.WithTimeout(ctx, v.core.options.Timeout)
@@ -93,7 +94,14 @@ func (v *Verifier) verify(ctx context.Context, id string, request Request) *Answ
 	// A request waits for a slot for half of its time, so that the call has the other half.
 	turn, cancelTurn := context.WithTimeout(ctx, v.core.options.Timeout/2)
 	defer cancelTurn()
-	if decision := v.shares.run(turn, id, func(key *share) *Answer { return v.ask(ctx, id, key, request) }); decision != nil {
+	work := func(key *share) *Answer {
+		// A lease may have come while it waited.
+		if decision := v.byLease(id, request, true); decision != nil {
+			return decision
+		}
+		return v.ask(ctx, id, key, request)
+	}
+	if decision := v.shares.run(turn, id, work); decision != nil {
 		return decision
 	}
 	return unavailable(0)
@@ -112,9 +120,14 @@ func (v *Verifier) ask(ctx context.Context, id string, key *share, request Reque
 	}
 	started := time.Now()
 	for isFirst := true; ; isFirst = false {
-		asked := v.question(id, request.Cost)
-		found, failed := v.decision(ctx, request, asked)
-		if failed == nil {
+		asked := v.question(id, key, request.Cost)
+		decision, failed := v.inTime(ctx, asked, func(ctx context.Context) (*Answer, *failure) {
+			found, failed := v.decision(ctx, request, asked)
+			v.asked(key, asked)
+			if failed != nil {
+				v.keepBack(id, asked)
+				return nil, failed
+			}
 			decision := v.take(id, asked, request.Cost, found)
 			v.shares.note(id, decision)
 			v.mutex.Lock()
@@ -127,9 +140,11 @@ func (v *Verifier) ask(ctx context.Context, id string, key *share, request Reque
 			if v.known != nil && isCurrent {
 				v.known.note(id, request.IP, decision, found.text)
 			}
+			return decision, nil
+		})
+		if failed == nil {
 			return decision
 		}
-		v.keepBack(id, asked)
 		if isFirst && failed.again && ctx.Err() == nil {
 			continue
 		}
@@ -141,6 +156,30 @@ func (v *Verifier) ask(ctx context.Context, id string, key *share, request Reque
 			}
 		}
 		return unavailable(0)
+	}
+}
+
+// inTime runs a call until ctx ends. A lease that comes too late for the request that asked for it serves those that follow, so its call goes on.
+func (v *Verifier) inTime(ctx context.Context, asked question, call func(context.Context) (*Answer, *failure)) (*Answer, *failure) {
+	if asked.Want == 0 {
+		return call(ctx)
+	}
+	type outcome struct {
+		decision *Answer
+		failed   *failure
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		longer, cancel := context.WithTimeout(context.Background(), v.core.options.Timeout+lateTime)
+		defer cancel()
+		decision, failed := call(longer)
+		done <- outcome{decision, failed}
+	}()
+	select {
+	case made := <-done:
+		return made.decision, made.failed
+	case <-ctx.Done():
+		return nil, &failure{error: errors.New("the Worker did not respond in time")}
 	}
 }
 

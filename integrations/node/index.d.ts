@@ -40,6 +40,8 @@ export interface VerifyRequest {
   cost?: number;
   request_id?: string;
   report?: boolean;
+  /** Shadow mode: the request runs in any case, unless its account is one of these. */
+  shadow?: Enforcement;
 }
 
 export interface VerifyAnswer {
@@ -49,6 +51,8 @@ export interface VerifyAnswer {
   degraded: boolean;
   /** Whether the credential can only be somebody else's, if the request asked that. */
   foreign: boolean;
+  /** Whether a denial counts. False in shadow mode, unless `shadow` names the account. */
+  enforced?: boolean;
   request_id: string;
   receipt: string | object | null;
   account: { id: string; external_id: string | null; name: string; metadata: Record<string, unknown> } | null;
@@ -73,6 +77,14 @@ export interface Verified {
   requestId: string;
   /** Is aborted when a later request with the key is denied, because the key was revoked, for example. */
   signal: AbortSignal;
+}
+
+/** Which accounts are the exception in shadow mode. */
+export interface Enforcement {
+  /** Ids or external ids of accounts, at most 100. */
+  accounts?: string[];
+  /** The share of all other accounts, from 0 to 1. */
+  share?: number;
 }
 
 export class Verifier {
@@ -104,6 +116,12 @@ export interface RouteNeeds {
 }
 
 export interface MiddlewareOptions<Request> extends RouteNeeds {
+  /** `"shadow"`: every request runs, and the service is told what it would have decided. The default is `"enforce"`. */
+  mode?: "enforce" | "shadow";
+  /** In shadow mode: your own check of a request. */
+  compare?: (request: Request) => boolean | Promise<boolean>;
+  /** In shadow mode: the accounts whose requests are decided. */
+  enforce?: Enforcement;
   /** What the routes need, by rows like `GET /orders/:id`. A request that fits no row is 404. */
   routes?: Record<string, RouteNeeds>;
   /** Requests that are never decided: a list of paths, or a function. */

@@ -5,6 +5,7 @@ import { hasScopes } from "./request.js";
 // Leases of a process: with a lease, it decides about the requests of a key without a call. The rules are in held-lease.js.
 
 const leaseMs = 2000;
+const maxUnits = 64;
 const maxKeys = 10_000;
 /** A call for the next lease lapses after this time, in milliseconds. */
 const askingMs = 2000;
@@ -61,13 +62,13 @@ export class Leases {
     return { ...this.#counts };
   }
 
-  /** Decides about a request by a lease. Returns null if the Worker has to decide, which includes every denial. */
-  admit(id, request, now) {
+  /** Decides about a request by a lease. Returns null if the Worker has to decide, which includes every denial. `isAgain`: it was tried before. */
+  admit(id, request, now, isAgain = false) {
     const known = this.#keys.get(id);
     if (!known) return null;
     if (hasSteppedBack(this.#latest, now.wall)) for (const each of this.#keys.values()) this.#end(each, () => true);
     this.#latest = now.wall;
-    known.times = seenAt(known.times, now.mono, leaseMs);
+    if (!isAgain) known.times = seenAt(known.times, now.mono, leaseMs);
     const { cost = 1 } = request;
     // A cost that the Worker would not accept is not for a lease either.
     if (!Number.isInteger(cost) || cost < 1) return null;
@@ -80,13 +81,17 @@ export class Leases {
     return this.#answerOf(own, request, cost, now.wall);
   }
 
-  /** Returns what a call for a key asks: how many units it wants, and what is left of earlier leases. */
-  question(id, now, cost = 1) {
+  /**
+   * Returns what a call for a key asks: how many units it wants, and what is left of earlier leases. `waiting`: the number of requests that wait for a decision
+   * about the key. The first answer about a busy key thereby brings a lease for them.
+   */
+  question(id, now, cost = 1, waiting = 0) {
     const known = this.#keys.get(id);
-    if (!known) return { want: 0, back: [] };
+    if (!known) return { want: cost > 1 || waiting < 2 ? 0 : Math.min(waiting, maxUnits), back: [] };
     this.#end(known, (own) => isOver(own, now.mono) || now.wall >= own.wall.until);
     const isAsking = now.mono < known.askedAt + askingMs;
-    const want = isAsking || known.hasAddresses || known.held.length > 1 || cost > 1 || known.times.length < 2 ? 0 : known.times.length;
+    const count = Math.min(Math.max(known.times.length, waiting), maxUnits);
+    const want = isAsking || known.hasAddresses || known.held.length > 1 || cost > 1 || count < 2 ? 0 : count;
     if (want > 0) known.askedAt = now.mono;
     known.calledAt = now.mono;
     return { want, back: known.back.splice(0, 16) };

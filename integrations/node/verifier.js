@@ -22,6 +22,8 @@ const renewMs = 10;
 /** The time in which the service takes a credential over, in milliseconds. */
 const adoptMs = 5000;
 const watchMs = 250;
+/** A lease that comes too late for the request that asked for it serves those that follow. Its call goes on for this time, in milliseconds. */
+const lateMs = 1500;
 /** A process that stops makes at most this many calls to give back what is left. */
 const maxLastCalls = 50;
 const probes = 3;
@@ -109,6 +111,21 @@ async function waitFor(promise, deadline) {
   const late = sleep(Math.max(0, deadline - performance.now()), undefined, { signal: timer.signal }).catch(() => {});
   await Promise.race([promise, late]);
   timer.abort();
+}
+
+/** Returns the result of a promise, or fails at a time. The promise goes on. */
+async function inTime(promise, deadline) {
+  let late = true;
+  const ended = promise.finally(() => {
+    late = false;
+  });
+  ended.catch(() => {});
+  await waitFor(
+    ended.catch(() => {}),
+    deadline,
+  );
+  if (late) throw new NoDecision("the Worker did not respond in time");
+  return ended;
 }
 
 /** Verifies requests and reports responses. Create one for the whole process. */
@@ -273,7 +290,9 @@ export class Verifier {
     if (this.#isAway) return this.#withoutWorker(id, request);
     // A request waits for a slot for half of its time, so that the call has the other half.
     const turn = deadline - this.#timeoutMs / 2;
-    return (await this.#shares.run(id, turn, (key) => this.#ask(id, key, request, deadline))) ?? unavailable();
+    // A lease may have come while it waited.
+    const work = async (key) => this.#leases?.admit(id, request, thisMoment(), true) ?? this.#ask(id, key, request, deadline);
+    return (await this.#shares.run(id, turn, work)) ?? unavailable();
   }
 
   /** Reports the response to a request that was allowed. The report is sent within a second. `durationMs`: in milliseconds. */
@@ -316,11 +335,14 @@ export class Verifier {
     const startedAt = performance.now();
     for (let isFirst = true; ; isFirst = false) {
       const at = thisMoment();
-      const question = this.#leases?.question(id, at, request.cost);
+      // Of the calls for a key that this process does not know yet, one asks for a lease.
+      const waiting = key.asking ? 0 : key.users;
+      const question = this.#leases?.question(id, at, request.cost, waiting);
+      const isAsking = question?.want > 0;
+      if (isAsking) key.asking = true;
       const item = { key: sent, request: rest, ...question };
       const body = JSON.stringify(question ? { holder: this.#holder(), protocol: 1, keys: [item] } : { key: sent, ...rest });
-      try {
-        const { answer: sentAnswer, text } = await this.#decision(body, deadline - performance.now());
+      const take = ({ answer: sentAnswer, text }) => {
         const answer = this.#leases?.take(id, { at, ...question, cost: request.cost ?? 1 }, sentAnswer, thisMoment()) ?? sentAnswer;
         if (question) this.#renewSoon(watchMs);
         this.#shares.note(id, answer);
@@ -328,8 +350,21 @@ export class Verifier {
         // An older answer never brings back a credential that was denied meanwhile.
         if (!answer.allowed || startedAt > key.deniedAt) this.#known?.note(id, request.ip ?? "", answer, text);
         return answer;
-      } catch (error) {
+      };
+      const giveUp = (error) => {
         if (question) this.#leases.keepBack(id, question);
+        throw error;
+      };
+      const called = this.#decision(body, deadline - performance.now(), isAsking ? lateMs : 0).then(take, giveUp);
+      try {
+        if (!isAsking) return await called;
+        return await inTime(
+          called.finally(() => {
+            key.asking = false;
+          }),
+          deadline,
+        );
+      } catch (error) {
         if (isFirst && error.again && performance.now() < deadline) continue;
         this.#say(error.message);
         if (error.isLost) await waitFor(this.#probe(probes), deadline);
@@ -338,9 +373,9 @@ export class Verifier {
     }
   }
 
-  async #decision(body, ms) {
+  async #decision(body, ms, longer) {
     if (ms <= 0) throw new NoDecision("the Worker did not respond in time");
-    const { status, text } = await this.#post(this.#leases ? "/leases" : "/verify", body, ms);
+    const { status, text } = await this.#post(this.#leases ? "/leases" : "/verify", body, ms + longer);
     if (status !== 200) {
       const again = status >= 500 || status === 429;
       // A service token that the Worker rejects is an error of this service, never one of the client.

@@ -26,6 +26,7 @@ import sys
 import threading
 import time
 import uuid
+import weakref
 from urllib.parse import quote, unquote, urlsplit
 
 log = logging.getLogger("developer_overview")
@@ -616,25 +617,32 @@ class Verifier:
         self._timeout = timeout
         self._on_decision = on_decision
         self._log = logger
-        self._limiter = None
-        # The responses that run, the oldest first, and those of each credential.
-        self._running, self._running_of = {}, {}
         self._counts = {"decisions": 0, "denied": 0, "degraded": 0}
         self._known = _Known() if on_unavailable == "known" else None
         self._pause = PAUSE_S[on_unavailable]
-        self._threads = _Threads(self._address, self._answered)
-        self._local = threading.local()
-        self._lock = threading.Lock()
+        self._restart()
+        if hasattr(os, "register_at_fork"):
+            own = weakref.ref(self)
+            os.register_at_fork(after_in_child=lambda: own() and own()._restart())
         self._answers = 0
         self._is_away = False
         self._probe_at = 0.0
-        self._probing = None
         self._unsaid = 0
         self._quiet_until = 0.0
+        atexit.register(self.close)
+
+    def _restart(self):
+        """Begins with nothing that another process uses: its connections, its locks, its thread, and the reports that it sends itself."""
+        self._threads = _Threads(self._address, self._answered)
+        self._local = threading.local()
+        self._lock = threading.Lock()
         self._reports = _Reports(lambda body: self._threads.post(API + "/reports", body, REPORT_TIMEOUT_S), self._say)
+        # The responses that run, the oldest first, and those of each credential.
+        self._running, self._running_of = {}, {}
         self._stopped = threading.Event()
         self._thread = None
-        atexit.register(self.close)
+        self._probing = None
+        self._limiter = None
 
     def verify(self, request):
         """Decides about a request, within the time for a decision. Never raises."""
@@ -1052,6 +1060,9 @@ class AsgiMiddleware(_Middleware):
 
         try:
             await self.app(scope, ending.receive, send_with_headers)
+            if kind == "websocket" and ending.is_denied:
+                # The handler has ended, but the server keeps the connection.
+                await send({"type": "websocket.close", "code": 1008})
         finally:
             ending.close()
             response.end()
@@ -1074,7 +1085,7 @@ class _Ending:
     """What a handler receives. When its key is denied, that is the end of the connection, in the event loop of asyncio."""
 
     def __init__(self, kind, receive):
-        self._kind, self._receive, self._next = kind, receive, None
+        self._kind, self._receive, self._next, self.is_denied = kind, receive, None, False
         try:
             self._loop = asyncio.get_running_loop()
             self._denied = self._loop.create_future()
@@ -1093,6 +1104,7 @@ class _Ending:
         if self._next.done():
             made, self._next = self._next, None
             return made.result()
+        self.is_denied = True
         return {"type": "http.disconnect"} if self._kind == "http" else {"type": "websocket.disconnect", "code": 1008, "reason": "the key is denied"}
 
     def close(self):

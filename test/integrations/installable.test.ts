@@ -80,3 +80,36 @@ it("The client for Go is a module that another one can require", { timeout: 120_
   );
   expect(await run(app, "go", "run", ".")).toBe("true");
 });
+
+it("The client for Go and the agent come by go get, from the path of a module in a settings file", { timeout: 240_000 }, async () => {
+  const [proxy, app, settings] = [emptyFolder(), emptyFolder(), join(emptyFolder(), "settings.json")];
+  writeFileSync(settings, JSON.stringify({ goModule: "Acme.dev/api/overview" }));
+  await run(root, "npm", "run", "--silent", "pack:go", "--", proxy, settings);
+  const go = async (...args: string[]) => {
+    const env = {
+      ...process.env,
+      GOPROXY: `file://${proxy}`,
+      GONOSUMDB: "*",
+      GOFLAGS: "-mod=mod",
+      GOMODCACHE: join(folder, "modules"),
+      GOBIN: app,
+    };
+    return (await promisify(execFile)("go", args, { cwd: app, env })).stdout.trim();
+  };
+  await go("mod", "init", "app");
+  await go("get", "Acme.dev/api/overview@v0.1.0");
+  const lines = [
+    "package main",
+    'import ("fmt"; "Acme.dev/api/overview")',
+    "func main() {",
+    '  verifier, _ := developeroverview.New(developeroverview.Options{URL: "http://127.0.0.1:9", Token: "svc_test"})',
+    "  fmt.Println(verifier.Stats().Decisions)",
+    "}",
+  ];
+  writeFileSync(join(app, "main.go"), lines.join("\n"));
+  expect(await go("run", ".")).toBe("0");
+  await go("install", "Acme.dev/api/overview/overview-agent@v0.1.0");
+  expect(readdirSync(app)).toContain("overview-agent");
+  // The cache of modules is read-only.
+  await go("clean", "-modcache");
+});

@@ -57,6 +57,7 @@ server.on("upgrade", async (req, socket) => {
   const upgrade = await verifyUpgrade(verifier, req, { ...options, route: () => "/socket" });
   if (!upgrade.allowed) return upgrade.reply();
   socket.resume().once("end", () => socket.end());
+  upgrade.verified.signal.addEventListener("abort", () => socket.destroy());
   socket.write("HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n\\r\\n" + upgrade.verified.account.id);
 });
 server.listen(process.env.PORT, "127.0.0.1");
@@ -323,6 +324,10 @@ func main() {
 				log.Fatal(err)
 			}
 			defer connection.Close()
+			go func() {
+				<-found.Denied
+				connection.Close()
+			}()
 			_, _ = buffer.WriteString("HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n\\r\\n" + found.Account.ID)
 			_ = buffer.Flush()
 			_, _ = buffer.ReadByte()
