@@ -14,7 +14,7 @@ if (!out || !existsSync(file)) {
   process.exit(2);
 }
 const { goModule = "" } = JSON.parse(readFileSync(file, "utf8")) as { goModule?: string };
-if (!/^[\w.-]+\.[a-z]+(?:\/[\w.~-]+)*$/.test(goModule)) {
+if (!/^[a-z0-9.-]+\.[a-z]+(?:\/[\w.~-]+)*$/.test(goModule)) {
   console.error(`goModule in ${file} must be the path of a module, for example acme.dev/overview, and not "${goModule}".`);
   process.exit(2);
 }

@@ -83,7 +83,7 @@ it("The client for Go is a module that another one can require", { timeout: 120_
 
 it("The client for Go and the agent come by go get, from the path of a module in a settings file", { timeout: 240_000 }, async () => {
   const [proxy, app, settings] = [emptyFolder(), emptyFolder(), join(emptyFolder(), "settings.json")];
-  writeFileSync(settings, JSON.stringify({ goModule: "Acme.dev/api/overview" }));
+  writeFileSync(settings, JSON.stringify({ goModule: "acme.dev/Api/overview" }));
   await run(root, "npm", "run", "--silent", "pack:go", "--", proxy, settings);
   const go = async (...args: string[]) => {
     const env = {
@@ -97,10 +97,10 @@ it("The client for Go and the agent come by go get, from the path of a module in
     return (await promisify(execFile)("go", args, { cwd: app, env })).stdout.trim();
   };
   await go("mod", "init", "app");
-  await go("get", "Acme.dev/api/overview@v0.1.0");
+  await go("get", "acme.dev/Api/overview@v0.1.0");
   const lines = [
     "package main",
-    'import ("fmt"; "Acme.dev/api/overview")',
+    'import ("fmt"; "acme.dev/Api/overview")',
     "func main() {",
     '  verifier, _ := developeroverview.New(developeroverview.Options{URL: "http://127.0.0.1:9", Token: "svc_test"})',
     "  fmt.Println(verifier.Stats().Decisions)",
@@ -108,7 +108,7 @@ it("The client for Go and the agent come by go get, from the path of a module in
   ];
   writeFileSync(join(app, "main.go"), lines.join("\n"));
   expect(await go("run", ".")).toBe("0");
-  await go("install", "Acme.dev/api/overview/overview-agent@v0.1.0");
+  await go("install", "acme.dev/Api/overview/overview-agent@v0.1.0");
   expect(readdirSync(app)).toContain("overview-agent");
   // The cache of modules is read-only.
   await go("clean", "-modcache");
