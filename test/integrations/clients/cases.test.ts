@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -69,6 +69,12 @@ function send(
 
 const stats = async ({ own }: Behind) =>
   JSON.parse((await send(own, { method: "GET", path: "/_stats", headers: [] })).body.replace(/^[0-9a-f]+\r\n|\r\n0\r\n\r\n$/g, ""));
+
+it("Each reason why a client cannot hold a case is in the protocol", () => {
+  const protocol = readFileSync(join(root, "integrations/protocol.md"), "utf8");
+  const reasons = new Set(all.flatMap(({ except = {} }) => Object.values(except)));
+  expect([...reasons].filter((reason) => !protocol.includes(reason))).toEqual([]);
+});
 
 describe.each([...clients, ...proxies])("The client for %s", (name) => {
   let worker: FakeWorker;
