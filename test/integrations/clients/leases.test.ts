@@ -69,7 +69,7 @@ describe("Processes with leases", () => {
     const results = await sendEvenly(left, {
       count: 7000,
       // A pace that two cores keep, so that no decision is refused for want of time.
-      perSecond: 350,
+      perSecond: 250,
       keyOf: () => account.key,
       at: (n) => {
         if (n === 2500) for (const each of left.splice(0, 2)) void each.kill();
