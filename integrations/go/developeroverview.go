@@ -40,7 +40,7 @@ const Pass = "pass"
 
 // Options configure a Verifier.
 type Options struct {
-	// URL is the origin of the Worker, or of an agent.
+	// URL is the origin of the Worker.
 	URL string
 	// Token is a service token with the scope "verify".
 	Token string

@@ -1,4 +1,4 @@
-import { credentialOf, idOf, later } from "./request.js";
+import { credentialOf, idOf, later, tokenOf } from "./request.js";
 
 // Which requests are decided, what they need, and what a denial says: the part that all frameworks share.
 
@@ -81,7 +81,7 @@ export class Gate {
     if (options.mode !== "shadow") return this.#decided(request, options);
     const checked = this.#compare(options, request.raw);
     const decided = this.#decided(request, options);
-    const answer = options.enforce ? await decided : null;
+    const answer = options.enforce ? await decided.catch(() => null) : null;
     if (answer?.passes || answer?.enforced) return answer;
     return { ...passed, beside: this.#note(request, options, decided, checked) };
   }
@@ -96,11 +96,19 @@ export class Gate {
     }
   }
 
+  /** Notes a decision beside a request. Never throws: a function of the team that fails changes nothing in shadow mode. */
   async #note({ method, path, valuesOf }, options, decided, checked) {
-    const credential = credentialOf(valuesIn(options, valuesOf));
-    const [answer, own] = await Promise.all([decided, checked]);
-    if (!answer.passes) this.#verifier.noteShadow({ answer, own, id: idOf(credential ?? ""), method, path });
-    return answer;
+    try {
+      const credential = credentialOf(valuesIn(options, valuesOf)) ?? "";
+      const [answer, own] = await Promise.all([decided, checked]);
+      const token = tokenOf(credential);
+      const shown = token === "" ? path : path.replaceAll(token, "***");
+      if (!answer.passes) this.#verifier.noteShadow({ answer, own, id: idOf(credential), method, path: shown });
+      return answer;
+    } catch (error) {
+      this.#verifier.sayOf("shadow mode", error);
+      return passed;
+    }
   }
 
   async #decided({ method, path, ip, valuesOf, raw, hasBody = false }, options) {

@@ -37,9 +37,9 @@ async function startApi(options: object) {
     server.closeAllConnections();
     await verifier.close();
   });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/orders/7`;
-  const ask = async (key: string, own: "yes" | "no" = "yes") => {
-    const response = await fetch(url, { headers: { Authorization: `Bearer ${key}`, "X-Own": own } });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const ask = async (key: string, own: "yes" | "no" = "yes", path = "/orders/7") => {
+    const response = await fetch(url + path, { headers: { Authorization: `Bearer ${key}`, "X-Own": own } });
     return { status: response.status, limit: response.headers.get("RateLimit"), body: await response.text() };
   };
   return { verifier, ask };
@@ -117,6 +117,31 @@ describe("Shadow mode", () => {
     expect([(await all.ask(other.key)).status, (await all.ask("made up")).status]).toEqual([401, 401]);
     const none = await startApi({ enforce: { share: 0 } });
     expect([(await none.ask(other.key)).status, (await none.ask("made up")).status]).toEqual([200, 200]);
+  });
+
+  it("runs every request although a function of the team fails, and keeps the key out of the path that it reports", async () => {
+    await operator.call("DELETE", "/shadow");
+    const fails = await startApi({
+      skip: () => {
+        throw new Error("broken");
+      },
+      compare: () => {
+        throw new Error("broken, too");
+      },
+    });
+    expect(await fails.ask("one")).toMatchObject({ status: 200, body: "nobody" });
+    const enforcing = await startApi({
+      enforce: { share: 1 },
+      skip: () => {
+        throw new Error("broken");
+      },
+    });
+    expect(await enforcing.ask("one")).toMatchObject({ status: 200, body: "nobody" });
+    const plain = await startApi({});
+    expect((await plain.ask("secret_in_a_path", "yes", "/keys/secret_in_a_path")).status).toBe(200);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await plain.verifier.flush();
+    expect((await operator.call("GET", "/shadow")).findings).toMatchObject([{ code: "invalid_key", request: "GET /keys/***" }]);
   });
 
   it("runs every request, at once, while the Worker does not respond", async () => {

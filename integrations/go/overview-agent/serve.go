@@ -247,6 +247,7 @@ func (s *sameCalls) once(request developeroverview.Request, verify func(develope
 	if made.answer.Status == http.StatusServiceUnavailable {
 		s.mutex.Lock()
 		delete(s.now, same)
+		delete(s.before, same)
 		s.mutex.Unlock()
 	}
 	return made.answer
