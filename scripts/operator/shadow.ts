@@ -11,7 +11,7 @@ export const shadow: Record<string, Command> = {
       const { body } = await given.client.call("GET", "/shadow");
       const { requests, denials, differences, findings } = body as Report;
       const rows = findings.map((each) => [
-        each.differs ? "differs" : "agrees",
+        each.differs ? "differs" : each.own === "not_compared" ? null : "agrees",
         each.code ?? "admitted",
         each.own.replace("_", " "),
         each.count,
@@ -22,7 +22,7 @@ export const shadow: Record<string, Command> = {
         each.request,
       ]);
       const sum = `${integer(requests)} requests. The service would have denied ${integer(denials)}. Your own check decided in another way about ${integer(differences)}.`;
-      const headings = ["YOUR CHECK", "SERVICE", "OWN", "REQUESTS", "ACCOUNT", "KEY", "CREDENTIAL", "LATEST AT", "LATEST"];
+      const headings = ["COMPARED", "SERVICE", "YOUR CHECK", "REQUESTS", "ACCOUNT", "KEY", "CREDENTIAL", "LATEST AT", "LATEST"];
       await print(given, body, () => (rows.length === 0 ? sum : `${sum}\n\n${table(headings, rows)}`));
     },
   },

@@ -238,6 +238,7 @@ describe("A verify listener", () => {
       return [status, code];
     };
     expect(await said(post(at, "/verify", { kee: "x" }))).toEqual([400, "invalid_body"]);
+    expect(await said(post(at, "/verify", { key: "x", cost: -5 }))).toEqual([422, "invalid_body"]);
     expect(await said(fetch(`${at}/verify`, { method: "POST", body: "{}" }))).toEqual([415, "unsupported_media_type"]);
     expect(await said(post(at, "/leases", {}))).toEqual([404, "not_found"]);
     expect(await said(post(at, "/verify", { key: "x".repeat(3e6) }))).toEqual([413, "body_too_large"]);

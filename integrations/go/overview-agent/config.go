@@ -151,7 +151,7 @@ func (l *listener) check() error {
 		return fmt.Errorf(`source must be "forwarded", "original" or "envoy", not %q`, l.Source)
 	case l.Deny != 0 && l.Deny != http.StatusForbidden:
 		return fmt.Errorf("deny must be 403, not %d", l.Deny)
-	case l.Cost < 0 || l.Cost > 1000:
+	case l.Cost < 0 || l.Cost > maxCost:
 		return fmt.Errorf("cost must be from 1 to 1000, not %d", l.Cost)
 	case strings.HasPrefix(l.Listen, "unix:") || l.Remote:
 		return nil

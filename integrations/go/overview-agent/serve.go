@@ -21,6 +21,7 @@ import (
 
 const (
 	maxBody = 1 << 21
+	maxCost = 1000
 	// Calls with the same request_id count once within this time.
 	sameFor = 10 * time.Second
 	maxSame = 20000
@@ -149,6 +150,10 @@ func (a *agent) verify(verifier *current) http.Handler {
 			given := developeroverview.Request{}
 			if err := decode(body, &given); err != nil {
 				fail(w, http.StatusBadRequest, "invalid_body", err.Error())
+				return
+			}
+			if given.Cost < 0 || given.Cost > maxCost {
+				fail(w, http.StatusUnprocessableEntity, "invalid_body", "cost must be from 1 to 1000.")
 				return
 			}
 			respond(w, shownAnswer(asked.once(given, func(request developeroverview.Request) *developeroverview.Answer {

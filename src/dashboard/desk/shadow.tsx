@@ -1,5 +1,5 @@
 import type { ShadowReport } from "../../monitoring/shadow.ts";
-import { Columns } from "../components/columns.tsx";
+import { Columns, NumberCell } from "../components/columns.tsx";
 import { integer } from "../format.ts";
 
 const inWords = { allowed: "allowed", denied: "denied", not_compared: "did not compare" } as const;
@@ -19,27 +19,29 @@ export const Shadow = ({ report: { requests, denials, differences, findings } }:
       </p>
     )}
     {findings.length > 0 && (
-      <table>
-        <Columns of={["Service", "Your check", { name: "Requests", isNumber: true }, "Account", "Key", "Latest request"]} />
-        <tbody>
-          {findings.map((found) => (
-            <tr>
-              <th scope="row">
-                {found.code === "" ? "admitted" : <code>{found.code}</code>} {found.differs && <strong>differs</strong>}
-              </th>
-              <td>{inWords[found.own]}</td>
-              <td class="number">{integer(found.count)}</td>
-              <td>{found.account === "" ? "unknown" : <code class="break">{found.account}</code>}</td>
-              <td>
-                <code class="break">{found.key || (found.credential && `SHA-256 ${found.credential}...`) || "unknown"}</code>
-              </td>
-              <td>
-                <code class="break">{found.request}</code>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <section class="scroll" tabindex={0} aria-label="Findings of shadow mode, as a table">
+        <table class="cards">
+          <Columns of={["Service", "Your check", { name: "Requests", isNumber: true }, "Account", "Key", "Latest request"]} />
+          <tbody>
+            {findings.map((found) => (
+              <tr>
+                <th scope="row">
+                  {found.code === "" ? "admitted" : <code>{found.code}</code>} {found.differs && <strong>differs</strong>}
+                </th>
+                <td data-label="Your check">{inWords[found.own]}</td>
+                <NumberCell label="Requests">{integer(found.count)}</NumberCell>
+                <td data-label="Account">{found.account === "" ? "unknown" : <code class="break">{found.account}</code>}</td>
+                <td data-label="Key">
+                  <code class="break">{found.key || (found.credential && `SHA-256 ${found.credential}...`) || "unknown"}</code>
+                </td>
+                <td data-label="Latest request">
+                  <code class="break">{found.request}</code>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
     )}
   </section>
 );
