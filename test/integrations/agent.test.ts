@@ -242,6 +242,9 @@ describe("A verify listener", () => {
     expect(await said(fetch(`${at}/verify`, { method: "POST", body: "{}" }))).toEqual([415, "unsupported_media_type"]);
     expect(await said(post(at, "/leases", {}))).toEqual([404, "not_found"]);
     expect(await said(post(at, "/verify", { key: "x".repeat(3e6) }))).toEqual([413, "body_too_large"]);
+    const rows = [null, { receipt: "x", status: "odd" }, { receipt: "x", status: 200, duration_ms: 1 }];
+    const { data } = (await (await post(at, "/reports", { reports: rows })).json()) as { data: { status: number }[] };
+    expect(data.map(({ status }) => status)).toEqual([422, 422, 200]);
     expect((await fetch(`${at}/health`)).status).toBe(200);
     expect(await (await post(at, "/verify", { key: "" })).json()).toMatchObject({
       allowed: false,

@@ -35,7 +35,7 @@ func (l listener) forward(verifier *current) http.Handler {
 		v := verifier.Load()
 		r, err := l.original(asked)
 		if err != nil {
-			log.Printf("overview-agent: %v", err)
+			sayUnstated(err)
 			fail(w, http.StatusServiceUnavailable, "unavailable", err.Error())
 			return
 		}
@@ -49,6 +49,17 @@ func (l listener) forward(verifier *current) http.Handler {
 		}
 		w.WriteHeader(http.StatusOK)
 	})
+}
+
+// unstatedAt is when sayUnstated has last written.
+var unstatedAt atomic.Int64
+
+// sayUnstated writes to the log, at most one line in ten seconds.
+func sayUnstated(err error) {
+	now, before := time.Now().Unix(), unstatedAt.Load()
+	if now-before >= 10 && unstatedAt.CompareAndSwap(before, now) {
+		log.Printf("overview-agent: %v", err)
+	}
 }
 
 // original returns the request that the proxy has received.
@@ -168,20 +179,26 @@ func (a *agent) verify(verifier *current) http.Handler {
 // takeReports takes reports over. The Worker gets them within a second.
 func takeReports(w http.ResponseWriter, v *developeroverview.Verifier, body []byte) {
 	given := struct {
-		Reports []struct {
-			Receipt    string  `json:"receipt"`
-			Status     float64 `json:"status"`
-			DurationMs float64 `json:"duration_ms"`
-			Route      string  `json:"route"`
-			Streaming  bool    `json:"streaming"`
-		} `json:"reports"`
+		Reports []json.RawMessage `json:"reports"`
 	}{}
 	if err := json.Unmarshal(body, &given); err != nil {
 		fail(w, http.StatusBadRequest, "invalid_body", err.Error())
 		return
 	}
 	results := []map[string]interface{}{}
-	for index, each := range given.Reports {
+	for index, row := range given.Reports {
+		each := struct {
+			Receipt    string  `json:"receipt"`
+			Status     float64 `json:"status"`
+			DurationMs float64 `json:"duration_ms"`
+			Route      string  `json:"route"`
+			Streaming  bool    `json:"streaming"`
+		}{}
+		// A row that cannot be read holds no other one back.
+		if json.Unmarshal(row, &each) != nil || each.Receipt == "" {
+			results = append(results, map[string]interface{}{"index": index, "status": http.StatusUnprocessableEntity, "code": "invalid_receipt"})
+			continue
+		}
 		took := time.Duration(each.DurationMs * float64(time.Millisecond))
 		v.Report(developeroverview.Report{Receipt: each.Receipt, Status: int(each.Status), Duration: took, Route: each.Route, Streaming: each.Streaming})
 		results = append(results, map[string]interface{}{"index": index, "status": http.StatusOK, "code": nil})
