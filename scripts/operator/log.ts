@@ -1,4 +1,3 @@
-import { ByteWriter, parquetWriteRows } from "hyparquet-writer";
 import { CommandError } from "../exit-codes.ts";
 import { at, type Command, counted, type Given, note, out, pagesOf } from "./command.ts";
 
@@ -64,6 +63,7 @@ const entriesOf = (given: Given): AsyncGenerator<string> => {
 async function writeParquet(given: Given): Promise<void> {
   if (process.stdout.isTTY)
     throw new CommandError("misuse", "A Parquet file is not text. Send the output to a file: add > requests.parquet to the command.");
+  const { ByteWriter, parquetWriteRows } = await import("hyparquet-writer");
   const writer = Object.assign(new ByteWriter(), {
     /** Prints what was written so far, after each group of rows. */
     async flush() {
