@@ -27,12 +27,14 @@ const (
 	streamAfter = 570 * time.Second
 )
 
-// The values of Options.OnUnavailable, and those of Options.Leases.
+// The values of Options.OnUnavailable, those of Options.Leases, and those of Options.Mode.
 const (
-	Deny  = "deny"
-	Known = "known"
-	On    = "on"
-	Off   = "off"
+	Deny    = "deny"
+	Known   = "known"
+	On      = "on"
+	Off     = "off"
+	Enforce = "enforce"
+	Shadow  = "shadow"
 )
 
 // Pass lets requests run without an identity. It is a value of Options.Preflight, Options.Missing and Options.Unknown.
@@ -69,6 +71,12 @@ type Options struct {
 	// Preflight, Missing and Unknown let requests run without an identity if they are Pass: the preflight requests of browsers, requests without a
 	// credential, and credentials that can only be somebody else's.
 	Preflight, Missing, Unknown string
+	// Mode is Enforce (the default) or Shadow: every request runs, at once and without an identity, and the service is told what it would have decided.
+	Mode string
+	// Compare is your own check. In shadow mode, the report says about which requests it decides in another way.
+	Compare func(*http.Request) bool
+	// Enforcement says for whom the decisions count in shadow mode. Requests then wait for them.
+	Enforcement *Enforcement
 	// Origins are the origins whose pages can read a denial. "*" are all.
 	Origins []string
 	// NoReport says that nobody will report the responses. The log shows the requests without one.
@@ -125,6 +133,7 @@ type core struct {
 	leases  *leases
 	reports *reports
 	entries *reports
+	shadow  *shadow
 	shares  shares
 	ends    ends
 	stop    chan struct{}
@@ -192,6 +201,7 @@ func New(options Options) (*Verifier, error) {
 	}
 	made.reports = newReports("reports", made)
 	made.entries = newReports("entries", made)
+	made.shadow = newShadow(made)
 	if options.Leases == On || (options.Leases == "" && os.Getenv("AWS_LAMBDA_FUNCTION_NAME") == "") {
 		made.leases = newLeases()
 		go made.renewals()
@@ -209,6 +219,9 @@ func oneOf(name, value string, allowed ...string) error {
 }
 
 func (c *core) verifier(options Options) (*Verifier, error) {
+	if err := oneOf("Mode", options.Mode, Enforce, Shadow); err != nil {
+		return nil, err
+	}
 	for name, value := range map[string]string{"Preflight": options.Preflight, "Missing": options.Missing, "Unknown": options.Unknown} {
 		if err := oneOf(name, value, Deny, Pass); err != nil {
 			return nil, err
@@ -257,12 +270,18 @@ func (v *Verifier) Middleware(next http.Handler) http.Handler {
 				delete(r.Header, name)
 			}
 		}
-		decision := v.Decide(r)
+		decision, beside := v.decide(r)
 		switch {
+		case beside != nil:
+			// The report waits for the decision, which has the receipt.
+			v.run(next, w, r, &Answer{}, func(made Report) { go v.reportBeside(beside, made) })
 		case decision == nil:
 			next.ServeHTTP(w, r)
 		case decision.Allowed:
-			v.run(next, w, r, decision)
+			v.run(next, w, r, decision, func(made Report) {
+				made.Receipt = decision.Receipt
+				v.Report(made)
+			})
 		default:
 			v.Deny(w, r, decision)
 		}
@@ -270,7 +289,7 @@ func (v *Verifier) Middleware(next http.Handler) http.Handler {
 }
 
 // run runs the handler of an admitted request, and reports its response.
-func (v *Verifier) run(next http.Handler, w http.ResponseWriter, r *http.Request, decision *Answer) {
+func (v *Verifier) run(next http.Handler, w http.ResponseWriter, r *http.Request, decision *Answer, report func(Report)) {
 	started := time.Now()
 	for name, value := range decision.Headers {
 		w.Header().Set(name, value)
@@ -278,16 +297,19 @@ func (v *Verifier) run(next http.Handler, w http.ResponseWriter, r *http.Request
 	var isReported atomic.Bool
 	send := func(r *http.Request, status int, isStreaming bool) {
 		if !isReported.Swap(true) {
-			v.Report(Report{decision.Receipt, status, time.Since(started), v.routeOf(r), isStreaming})
+			report(Report{Status: status, Duration: time.Since(started), Route: v.routeOf(r), Streaming: isStreaming})
 		}
 	}
 	if r.Context().Err() != nil {
 		send(r, clientGone, false)
 		return
 	}
-	denied, forget := v.ends.watch(decision.credential)
-	verified := &Verified{Account: decision.Account, Key: decision.Key, Degraded: decision.Degraded, Denied: denied}
-	request := r.WithContext(context.WithValue(r.Context(), contextKey{}, verified))
+	request, forget := r, func() {}
+	if decision.Allowed {
+		verified := &Verified{Account: decision.Account, Key: decision.Key, Degraded: decision.Degraded}
+		verified.Denied, forget = v.ends.watch(decision.credential)
+		request = r.WithContext(context.WithValue(r.Context(), contextKey{}, verified))
+	}
 	recorded := &recorder{ResponseWriter: w}
 	recorded.status.Store(http.StatusOK)
 	stream := time.AfterFunc(streamAfter, func() { send(r, int(recorded.status.Load()), true) })
@@ -359,6 +381,7 @@ func (e *ends) note(id string, decision *Answer) {
 func (v *Verifier) Flush() {
 	v.reports.flush()
 	v.entries.flush()
+	v.shadow.flush()
 }
 
 // Close sends all reports that wait, and gives leases back. Call it when the process stops.
@@ -394,6 +417,9 @@ func (v *Verifier) Stats() Stats {
 		made.Waiting += waiting
 		made.Dropped += dropped
 	}
+	waiting, dropped := v.shadow.stats()
+	made.Waiting += waiting
+	made.Dropped += dropped
 	if v.leases != nil {
 		made.Units, made.Unused = v.leases.stats()
 	}

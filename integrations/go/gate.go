@@ -129,9 +129,14 @@ func (v *Verifier) isPassed(r *http.Request) bool {
 	return v.options.Missing == Pass || (v.options.Preflight == Pass && isPreflight)
 }
 
-// Decide decides about a request as Middleware does. It returns nil if the request runs without an identity, because the options say so. Send a denial
-// with Deny, and report the response to an admitted request with Report.
+// Decide decides about a request as Middleware does. It returns nil if the request runs without an identity, because the options say so: in shadow mode,
+// unless Enforcement names its account. Send a denial with Deny, and report the response to an admitted request with Report.
 func (v *Verifier) Decide(r *http.Request) *Answer {
+	decision, _ := v.decide(r)
+	return decision
+}
+
+func (v *Verifier) decided(r *http.Request) *Answer {
 	if v.options.Skip != nil && v.options.Skip(r) {
 		return nil
 	}
@@ -163,6 +168,12 @@ func (v *Verifier) Decide(r *http.Request) *Answer {
 	}
 	if mayBeForeign {
 		request.Unknown = Pass
+	}
+	if v.options.Mode == Shadow {
+		request.Shadow = v.options.Enforcement
+		if request.Shadow == nil {
+			request.Shadow = &Enforcement{}
+		}
 	}
 	if v.options.NoReport {
 		request.Report = new(bool)

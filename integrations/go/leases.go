@@ -111,6 +111,7 @@ type leased struct {
 	back                   []unused
 	lease                  string
 	isUrgent, hasAddresses bool
+	isEnforced             bool
 	askedAt, calledAt      int64
 }
 
@@ -263,6 +264,10 @@ func (l *leases) take(id string, asked question, cost int, found *item, now mome
 	if asked.Want > 0 {
 		key.askedAt = never
 	}
+	// A renewal has no request, so its answer does not know for which accounts shadow mode enforces.
+	if cost > 0 {
+		key.isEnforced = decision.Enforced
+	}
 	var earlier []*held
 	spare := 0
 	for _, own := range key.held {
@@ -297,6 +302,7 @@ func (l *leases) hold(key *leased, at moment, found *item) {
 		return
 	}
 	answer := found.Answer
+	answer.Enforced = key.isEnforced
 	key.held = append(key.held, &held{
 		lease: found.Lease, units: found.Units, unused: found.Units, order: found.Order, shift: -key.returning(),
 		askedAt: at, until: moment{at.mono + found.ForMs, at.wall + found.ForMs}, answer: answer.clone(),

@@ -68,7 +68,7 @@ type reports struct {
 
 func newReports(member string, core *core) *reports {
 	made := &reports{member: member, core: core}
-	go made.run()
+	go core.everySecond(made.flush)
 	return made
 }
 
@@ -120,14 +120,15 @@ func cutRoute(route string) string {
 	return route
 }
 
-func (r *reports) run() {
+// everySecond sends what waits, until the verifier is closed.
+func (c *core) everySecond(flush func()) {
 	ticker := time.NewTicker(reportEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			r.flush()
-		case <-r.core.stop:
+			flush()
+		case <-c.stop:
 			return
 		}
 	}

@@ -30,6 +30,8 @@ type Request struct {
 	UserAgent string  `json:"user_agent,omitempty"`
 	Cost      int     `json:"cost,omitempty"`
 	RequestID string  `json:"request_id,omitempty"`
+	// Shadow says that the request runs in any case, unless it names the account.
+	Shadow *Enforcement `json:"shadow,omitempty"`
 	// Report says whether the response will be reported. Nil stands for true.
 	Report *bool `json:"report,omitempty"`
 }
@@ -40,12 +42,19 @@ type Scopes struct {
 	Any []string `json:"any,omitempty"`
 }
 
+// Enforcement names accounts, by id or external id, and a share of all accounts, from 0 to 1.
+type Enforcement struct {
+	Accounts []string `json:"accounts,omitempty"`
+	Share    float64  `json:"share,omitempty"`
+}
+
 // Answer is a decision, as POST /team/v1/verify responds.
 type Answer struct {
 	Allowed    bool              `json:"allowed"`
 	Status     int               `json:"status"`
 	Code       string            `json:"code"`
 	Foreign    bool              `json:"foreign"`
+	Enforced   bool              `json:"enforced"`
 	Degraded   bool              `json:"degraded"`
 	RequestID  string            `json:"request_id"`
 	Receipt    string            `json:"receipt"`

@@ -182,6 +182,7 @@ export function hono(verifier, { clientIp = (c) => c.env?.incoming?.socket?.remo
     for (const [name, value] of Object.entries(answer.headers)) c.res.headers.set(name, value);
     // Only a server for Node tells when the response is sent.
     if (!outgoing?.once) report(c.res.status);
-    if (isWorkers) c.executionCtx.waitUntil(verifier.flush());
+    // In shadow mode, the decision comes beside the response.
+    if (isWorkers) c.executionCtx.waitUntil(Promise.resolve(answer.beside).then(() => verifier.flush()));
   };
 }

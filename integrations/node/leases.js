@@ -110,6 +110,8 @@ export class Leases {
     }
     const known = before ?? this.#added(id, now);
     if (want > 0) known.askedAt = Number.NEGATIVE_INFINITY;
+    // A renewal has no request, so its answer does not know for which accounts shadow mode enforces.
+    if (cost > 0) known.isEnforced = answer.enforced;
     const earlier = known.held.filter((own) => own.answer.order < answer.order);
     const unused = earlier.length > 0 ? earlier.reduce((sum, own) => sum + own.unused, 0) + returning(known) : 0;
     if (answer.lease) this.#hold(known, at, answer);
@@ -130,7 +132,7 @@ export class Leases {
     const held = takeLease({ units: answer.units, forMs: answer.for_ms }, at.mono);
     const wall = { askedAt: at.wall, until: at.wall + answer.for_ms };
     // A handler may change its own copy of the answer.
-    known.held.push({ ...held, wall, answer: structuredClone(answer), shift: -returning(known) });
+    known.held.push({ ...held, wall, answer: structuredClone({ ...answer, enforced: known.isEnforced }), shift: -returning(known) });
   }
 
   /** Gives what a call took along back, because the call was lost. The Worker takes each only once. */
@@ -177,6 +179,7 @@ export class Leases {
       lease: null,
       hasAddresses: false,
       isUrgent: false,
+      isEnforced: true,
       askedAt: Number.NEGATIVE_INFINITY,
       calledAt: now.mono,
     };

@@ -13,6 +13,7 @@ import datetime
 import errno
 import hashlib
 import http.client
+import inspect
 import ipaddress
 import itertools
 import json
@@ -51,6 +52,8 @@ REPORT_EVERY_S, REPORTS_AT_ONCE, REPORT_TIMEOUT_S = 1.0, 500, 10.0
 MAX_WAITING = 20_000
 OPEN_S = 600  # A response can be reported for ten minutes.
 STREAM_S = 570  # A response that still runs is reported before that.
+MAX_GROUPS = 500  # The groups of findings of shadow mode that wait.
+BESIDE_THREADS, MAX_BESIDE = 64, 1000  # The threads that decide in shadow mode, and the requests that wait for one of them.
 MAX_HALVINGS = 100  # A batch is halved at most this often until the next second.
 QUIET_S = 10.0  # The time between two lines in the log.
 
@@ -334,6 +337,61 @@ class _Reports:
             return None
         self._say(f"the Worker responded to {len(batch)} reports with {status}")
         return "refused" if 400 <= status < 500 and status not in self.WAITS else None
+
+
+class _Shadow:
+    """What shadow mode has found, in groups: every request runs, and the service is told what it would have decided."""
+
+    def __init__(self, post, say):
+        self._post, self._say = post, say
+        self._holder = f"{socket.gethostname()[:60]}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+        self._lock, self._sending = threading.Lock(), threading.Lock()
+        # A message that was lost is sent again with the same number, so that it counts once.
+        self._groups, self._sequence, self._sent = {}, 0, None
+        self.dropped = 0
+
+    def stats(self):
+        return {"waiting": len(self._groups), "dropped": self.dropped}
+
+    def note(self, answer, own, key, method, path):
+        """Notes a decision. own: what the team's own check has said, or None."""
+        said = "not_compared" if own is None else "allowed" if own else "denied"
+        # Requests about which nobody disagrees are only counted.
+        is_ordinary = answer["allowed"] and own is not False
+        account, key_named = (None if is_ordinary else (answer[name] or {}).get("id") for name in ("account", "key"))
+        credential = _id_of(key).hex()[:16] if own and answer["code"] == "invalid_key" else None
+        group = (account, key_named, None if answer["allowed"] else answer["code"], said, credential)
+        for token in filter(None, _tokens_of(key)):
+            path = path.replace(token, "***")
+        with self._lock:
+            if group not in self._groups and len(self._groups) >= MAX_GROUPS:
+                self.dropped += 1
+                return
+            count = self._groups.get(group, (0,))[0] + 1
+            self._groups[group] = (count, str(method)[:32], path.partition("?")[0][:MAX_PATH])
+
+    def flush(self):
+        """Sends what waits. Returns when it is sent, or when the Worker does not take it now."""
+        with self._sending:
+            while self._sent or self._take():
+                try:
+                    status, text = self._post(json.dumps(self._sent))
+                except NoDecision as error:
+                    return self._say(error)
+                if status != 204:
+                    self._say(f"the Worker responded to findings of shadow mode with {status}: {text[:500]!r}")
+                    if status >= 500 or status in _Reports.WAITS:
+                        return
+                    self.dropped += len(self._sent["findings"])
+                self._sent = None
+
+    def _take(self):
+        with self._lock:
+            names = ("account", "key", "code", "own", "credential", "count", "method", "path")
+            findings = [dict(zip(names, (*group, *latest))) for group, latest in self._groups.items()]
+            self._groups, self._sequence = {}, self._sequence + bool(findings)
+        self._sent = {"holder": self._holder, "sequence": self._sequence, "findings": findings} if findings else None
+        return self._sent
 
 
 class _Slots:
@@ -636,7 +694,9 @@ class Verifier:
         self._threads = _Threads(self._address, self._answered)
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._reports = _Reports(lambda body: self._threads.post(API + "/reports", body, REPORT_TIMEOUT_S), self._say)
+        self._reports = _Reports(lambda body: self._threads.post(API + "/reports", body, REPORT_TIMEOUT_S), self.say)
+        self._shadow = _Shadow(lambda body: self._threads.post(API + "/shadow", body, REPORT_TIMEOUT_S), self.say)
+        self._beside, self._may_decide = concurrent.futures.ThreadPoolExecutor(BESIDE_THREADS), threading.Semaphore(MAX_BESIDE)
         # The responses that run, the oldest first, and those of each credential.
         self._running, self._running_of = {}, {}
         self._stopped = threading.Event()
@@ -646,13 +706,7 @@ class Verifier:
 
     def verify(self, request):
         """Decides about a request, within the time for a decision. Never raises."""
-        deciding = self._decide(request, self._threads)
-        try:
-            # A caller of threads blocks, so the coroutine ends without waiting.
-            deciding.send(None)
-        except StopIteration as done:
-            return done.value
-        raise RuntimeError("verify has waited in a thread")
+        return _ended(self._decide(request, self._threads))
 
     async def verify_async(self, request):
         """Decides about a request like verify, without blocking the event loop of asyncio or trio."""
@@ -665,6 +719,26 @@ class Verifier:
         if getattr(self._local, "loop", None) is not loop:
             self._local.loop, self._local.caller = loop, _Loop(self._address, self._answered)
         return await self._decide(request, self._local.caller)
+
+    def beside(self, decide, own, key, method, path):
+        """Decides in a thread, and notes what shadow mode finds. Returns the future of the receipt, or None if too many requests wait."""
+        if not self._may_decide.acquire(blocking=False):
+            self._shadow.dropped += 1
+            return None
+
+        def work():
+            try:
+                answer = decide()
+                if not answer.get("passes"):
+                    self._shadow.note(answer, own, key, method, path)
+                return answer["receipt"]
+            except Exception as error:  # A function of the team that fails changes nothing in shadow mode.
+                self.say(f"shadow mode has failed: {error!r}")
+            finally:
+                self._may_decide.release()
+
+        self._start()
+        return self._beside.submit(work)
 
     def report(self, receipt, status, duration_ms, route=None, streaming=False):
         """Reports the response to a request that was allowed. The report is sent within a second."""
@@ -711,15 +785,18 @@ class Verifier:
     def flush(self):
         """Sends all reports that wait."""
         self._reports.flush()
+        self._shadow.flush()
 
     def close(self):
         """Sends all reports that wait. It also runs when the process ends."""
         self._stopped.set()
-        self._reports.flush()
+        self.flush()
 
     def stats(self):
         """Returns the number of decisions, of denied and degraded ones, of reports that wait and that were dropped, and whether the Worker is away."""
-        return {**self._counts, **self._reports.stats(), "away": self._is_away}
+        sums = collections.Counter(self._reports.stats())
+        sums.update(self._shadow.stats())
+        return {**self._counts, **sums, "away": self._is_away}
 
     def _run(self):
         while not self._stopped.wait(REPORT_EVERY_S):
@@ -729,7 +806,7 @@ class Verifier:
                 response.report(streaming=True)
                 with self._lock:
                     self._running.pop(response, None)
-            self._reports.flush()
+            self.flush()
 
     async def _decide(self, given, caller):
         answer = await self._decided(given, caller)
@@ -741,7 +818,7 @@ class Verifier:
             try:
                 self._on_decision(answer)
             except Exception as error:  # What the team does with a decision never changes it.
-                self._say(f"on_decision has failed: {error!r}")
+                self.say(f"on_decision has failed: {error!r}")
         return answer
 
     async def _decided(self, given, caller):
@@ -775,7 +852,7 @@ class Verifier:
             except NoDecision as error:
                 if attempt == 1 and error.again and time.monotonic() < deadline:
                     continue
-                self._say(error)
+                self.say(error)
                 if error.is_lost:
                     await caller.wait(self._probe(PROBES), deadline - time.monotonic())
                     if self._is_away:
@@ -847,7 +924,7 @@ class Verifier:
         self._probing = None
         done.set_result(None)
 
-    def _say(self, message):
+    def say(self, message):
         """Writes to the log, at most one line in ten seconds."""
         self._unsaid += 1
         if time.monotonic() < self._quiet_until:
@@ -857,16 +934,30 @@ class Verifier:
         self._log.warning("Developer Overview: %s%s", message, times)
 
 
+def _ended(deciding):
+    """Returns the result of a coroutine that never waits, because all that it calls blocks the thread."""
+    try:
+        deciding.send(None)
+    except StopIteration as done:
+        return done.value
+    raise RuntimeError("a decision has waited in a thread")
+
+
 class _Response:
-    """The response to an admitted request. It is reported once."""
+    """The response to an admitted request. It is reported once. beside: in shadow mode, the future of the receipt."""
 
     def __init__(self, verifier, answer, on_denied):
         self._verifier, self._receipt, self.on_denied = verifier, answer["receipt"], on_denied
         self.started, self.status, self.route, self.key_id = time.monotonic(), 500, lambda: None, None
+        self.beside = None
 
     def report(self, streaming=False):
-        receipt, self._receipt = self._receipt, None
-        self._verifier.report(receipt, self.status, (time.monotonic() - self.started) * 1000, self.route(), streaming)
+        (receipt, self._receipt), (beside, self.beside) = (self._receipt, None), (self.beside, None)
+        response = (self.status, (time.monotonic() - self.started) * 1000, self.route(), streaming)
+        if beside:
+            beside.add_done_callback(lambda done: self._verifier.report(done.result(), *response))
+        else:
+            self._verifier.report(receipt, *response)
 
     def end(self):
         self._verifier.forget(self)
@@ -934,7 +1025,12 @@ class _Middleware:
         routes=None,
         cors=None,
         on_denied=None,
+        mode="enforce",
+        compare=None,
+        enforce=None,
     ):
+        if mode not in ("enforce", "shadow"):
+            raise ValueError('mode must be "enforce" or "shadow"')
         for name, value in (("preflight", preflight), ("missing", missing), ("unknown", unknown)):
             if value not in ("deny", "pass"):
                 raise ValueError(f'{name} must be "deny" or "pass"')
@@ -947,6 +1043,37 @@ class _Middleware:
         self.rows = None if routes is None else [_row_of(row, needs) for row, needs in routes.items()]
         self.origins = cors and cors["origins"]
         self.on_denied = on_denied
+        self.is_shadow, self.compare, self.enforce = mode == "shadow", compare, enforce
+
+    async def _decided(self, headers, method, path, ip, raw, verify):
+        """Returns the answer about a request, its key, and in shadow mode the future of its receipt. verify: a function that asks."""
+        if self.is_shadow:
+            return await self._shadowed(headers, method, path, ip, raw, verify)
+        request, answer = self._request(headers, method, path, ip, raw)
+        return answer or self._outcome(await verify(request), method, path), request["key"] if request else "", None
+
+    async def _shadowed(self, headers, method, path, ip, raw, verify):
+        """Lets a request run, unless enforce names its account. A function of the team that fails changes nothing."""
+        own = None
+        try:
+            request, answer = self._request(headers, method, path, ip, raw)
+            if answer is None and self.enforce is not None:
+                answer = self._outcome(await verify(request), method, path)
+        except Exception as error:
+            self.verifier.say(f"shadow mode has failed: {error!r}")
+            return _PASSED, "", None
+        key = request["key"] if request else ""
+        if answer and (answer.get("passes") or answer.get("enforced")):
+            return answer, key, None
+        try:
+            if self.compare:
+                own = self.compare(raw)
+                own = bool(await own if inspect.isawaitable(own) else own)
+        except Exception as error:
+            self.verifier.say(f"compare has failed: {error!r}")
+            own = None
+        decide = (lambda: answer) if answer else (lambda: self._outcome(self.verifier.verify(request), method, path))
+        return _PASSED, "", self.verifier.beside(decide, own, key, method, path)
 
     def _request(self, headers, method, path, ip, raw):
         """Returns the call about a request, or its answer. headers: pairs of a name in lower case and a value. raw: the scope or the environ."""
@@ -968,6 +1095,8 @@ class _Middleware:
             request["user_agent"] = named["user-agent"]
         if may_be_foreign:
             request["unknown"] = "pass"
+        if self.is_shadow:
+            request["shadow"] = self.enforce or {}
         return request, None
 
     def _needs_of(self, method, path):
@@ -1034,8 +1163,7 @@ class AsgiMiddleware(_Middleware):
         ip = self.client_ip(scope) if self.client_ip else (client[0] if client else None)
         raw_path = scope.get("raw_path")
         path = raw_path.decode("latin-1") if isinstance(raw_path, bytes) else quote(scope.get("path", ""))
-        request, answer = self._request(named, scope.get("method", "GET"), path, ip, scope)
-        answer = answer or self._outcome(await self.verifier.verify_async(request), request.get("method"), path)
+        answer, key, beside = await self._decided(named, scope.get("method", "GET"), path, ip, scope, self.verifier.verify_async)
         if not answer["allowed"]:
             if self.on_denied and kind == "http":
                 return await self.on_denied(scope, receive, send, answer)
@@ -1043,7 +1171,8 @@ class AsgiMiddleware(_Middleware):
         scope["state"] = {**scope.get("state", {}), "verified": _verified(answer)}
         added = [(name.encode(), value.encode()) for name, value in answer["headers"].items()]
         ending = _Ending(kind, receive)
-        response = self.verifier.follow(answer, request["key"] if request else "", ending.end)
+        response = self.verifier.follow(answer, key, ending.end)
+        response.beside = beside
         response.route = lambda: getattr(scope.get("route"), "path", None)
 
         async def send_with_headers(message):
@@ -1134,8 +1263,11 @@ class WsgiMiddleware(_Middleware):
         environ = {name: value for name, value in environ.items() if not _OF_VERIFIED.match(name.replace("HTTP_", "", 1))}
         ip = self.client_ip(environ) if self.client_ip else environ.get("REMOTE_ADDR")
         path = _sent_path(environ)
-        request, answer = self._request(headers, environ["REQUEST_METHOD"], path, ip, environ)
-        answer = answer or self._outcome(self.verifier.verify(request), request.get("method"), path)
+
+        async def verify(request):
+            return self.verifier.verify(request)
+
+        answer, key, beside = _ended(self._decided(headers, environ["REQUEST_METHOD"], path, ip, environ, verify))
         if not answer["allowed"]:
             if self.on_denied:
                 return self.on_denied(environ, start_response, answer)
@@ -1143,7 +1275,8 @@ class WsgiMiddleware(_Middleware):
             start_response(f"{answer['status']} {phrase}", list(self._denial_headers(answer, headers).items()))
             return [json.dumps(answer["problem"]).encode()]
         environ["developer_overview.verified"] = _verified(answer)
-        response = self.verifier.follow(answer, request["key"] if request else "")
+        response = self.verifier.follow(answer, key)
+        response.beside = beside
         response.route = lambda: self.route(environ)
 
         def start(status, response_headers, exc_info=None):

@@ -230,6 +230,20 @@ describe("A verify listener", () => {
     );
   });
 
+  it("passes findings of shadow mode on", async () => {
+    const agent = await start([{ serves: "verify" }]);
+    const [at = ""] = agent.urls;
+    const none = { account: null, key: null, credential: null };
+    const message = {
+      holder: "api-1",
+      sequence: 1,
+      findings: [{ ...none, code: "invalid_key", own: "allowed", count: 3, path: "/orders/7" }],
+    };
+    for (let sent = 0; sent < 2; sent++) expect((await post(at, "/shadow", message)).status).toBe(204);
+    expect((await operator.call("GET", "/shadow")).findings).toMatchObject([{ code: "invalid_key", count: 3, differs: true }]);
+    expect((await post(at, "/shadow", { findings: [] })).status).toBe(422);
+  });
+
   it("says what is wrong with a call", async () => {
     const agent = await start([{ serves: "verify" }]);
     const at = agent.urls[0] ?? "";

@@ -15,7 +15,7 @@ import { readDatabaseSize, readStoredBytes } from "./support/storage-rows.ts";
 const mib = 1024 * 1024;
 /** The account's share of the memory for bodies has room for the largest tasks of 40 keys at once. Further ones would get 503. */
 const attack = inject("isLong")
-  ? { keys: 40, webhooks: 20, quota: defaultQuotaBytes / 4, attempts: 4000, tightenings: 500 }
+  ? { keys: 40, webhooks: 5, quota: defaultQuotaBytes / 4, attempts: 4000, tightenings: 500 }
   : { keys: 3, webhooks: 3, quota: 2 * mib, attempts: 40, tightenings: 3 };
 /**
  * One change may exceed a quota by at most this number of bytes. One change can store the events of a hundred tasks, and the deliveries of

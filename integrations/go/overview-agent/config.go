@@ -56,6 +56,9 @@ type listener struct {
 	// Deny is 403 for nginx, which knows only the denials 401 and 403.
 	Deny   int  `json:"deny"`
 	Remote bool `json:"remote"`
+	// Mode is "shadow" for a listener that lets every request through. Enforce names the accounts that are the exception.
+	Mode    string                         `json:"mode"`
+	Enforce *developeroverview.Enforcement `json:"enforce"`
 }
 
 // listenFlags are the values of -listen: "ADDRESS; forward; source=original; scope=orders:read".
@@ -74,7 +77,7 @@ func (l *listenFlags) Set(text string) error {
 		switch {
 		case name == "skip" || name == "origins" || name == "key_headers":
 			members[name] = strings.Split(value, ",")
-		case name == "cost" || name == "deny" || name == "report" || name == "remote":
+		case name == "cost" || name == "deny" || name == "report" || name == "remote" || name == "enforce":
 			members[name] = json.RawMessage(value)
 		default:
 			members[name] = value
@@ -151,6 +154,8 @@ func (l *listener) check() error {
 		return fmt.Errorf(`source must be "forwarded", "original" or "envoy", not %q`, l.Source)
 	case l.Deny != 0 && l.Deny != http.StatusForbidden:
 		return fmt.Errorf("deny must be 403, not %d", l.Deny)
+	case l.Mode == developeroverview.Shadow && !isForward:
+		return errors.New("shadow mode is for forward: a program that asks by itself says shadow in its request")
 	case l.Cost < 0 || l.Cost > maxCost:
 		return fmt.Errorf("cost must be from 1 to 1000, not %d", l.Cost)
 	case strings.HasPrefix(l.Listen, "unix:") || l.Remote:
@@ -182,7 +187,9 @@ func (l listener) apply(options *developeroverview.Options) {
 		return false
 	}
 	options.Preflight, options.Missing, options.Unknown = l.Preflight, l.Missing, l.Unknown
-	options.Origins, options.NoReport = l.Origins, !l.Report
+	options.Mode, options.Enforcement = l.Mode, l.Enforce
+	// In shadow mode, the proxy gets its answer before there is a receipt.
+	options.Origins, options.NoReport = l.Origins, !l.Report || (l.Mode == developeroverview.Shadow && l.Enforce == nil)
 	if l.KeyHeaders != nil {
 		options.KeyHeaders = l.KeyHeaders
 	}

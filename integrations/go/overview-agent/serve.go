@@ -141,7 +141,7 @@ func identityOf(decision *developeroverview.Answer) map[string]string {
 	return headers
 }
 
-// verify serves what the Worker serves to programs: POST /verify and POST /reports, also under /team/v1, and GET /health.
+// verify serves what the Worker serves to programs: POST /verify, /reports and /shadow, also under /team/v1, and GET /health.
 func (a *agent) verify(verifier *current) http.Handler {
 	asked := &sameCalls{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,8 +153,8 @@ func (a *agent) verify(verifier *current) http.Handler {
 			fail(w, http.StatusRequestEntityTooLarge, "body_too_large", "The body has at most 2 MiB.")
 		case r.Method == http.MethodGet && path == "/health":
 			respond(w, map[string]string{"status": "ok"})
-		case r.Method != http.MethodPost || (path != "/verify" && path != "/reports"):
-			fail(w, http.StatusNotFound, "not_found", "The agent serves POST /verify and POST /reports.")
+		case r.Method != http.MethodPost || (path != "/verify" && path != "/reports" && path != "/shadow"):
+			fail(w, http.StatusNotFound, "not_found", "The agent serves POST /verify, /reports and /shadow.")
 		case !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json"):
 			fail(w, http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be JSON, with the type application/json.")
 		case path == "/verify":
@@ -170,10 +170,24 @@ func (a *agent) verify(verifier *current) http.Handler {
 			respond(w, shownAnswer(asked.once(given, func(request developeroverview.Request) *developeroverview.Answer {
 				return verifier.Load().Verify(r.Context(), request)
 			})))
+		case path == "/shadow":
+			passOn(w, r, verifier.Load(), path, body)
 		default:
 			takeReports(w, verifier.Load(), body)
 		}
 	})
+}
+
+// passOn passes a call on to the Worker. Findings of shadow mode have the name and the numbers of the process that made them, so each counts once.
+func passOn(w http.ResponseWriter, r *http.Request, v *developeroverview.Verifier, path string, body []byte) {
+	status, text, err := v.PassOn(r.Context(), path, body)
+	if err != nil {
+		fail(w, http.StatusServiceUnavailable, "unavailable", "The Worker cannot be reached. Try again in a moment.")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
 }
 
 // takeReports takes reports over. The Worker gets them within a second.

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import cases from "../../../integrations/cases.json" with { type: "json" };
 import { root } from "../../node/project.ts";
 import { type Service, stopAll } from "../services.ts";
@@ -25,6 +25,8 @@ interface Case {
   calls?: number;
   report?: { status: number };
   reports?: number;
+  /** What the Worker must be told in shadow mode. */
+  finding?: { code: string | null; own: string; path?: string };
   exposes?: string[];
   withinMs?: number;
   except?: Record<string, string>;
@@ -108,7 +110,7 @@ describe.each([...clients, ...proxies])("The client for %s", (name) => {
     const before = { calls: worker.calls.length, ...(await stats(service)) };
     const startedAt = performance.now();
     const headers = each.request.headers.map(([field, value]) => [field, filled(value)] as [string, string]);
-    const response = await send(service, { ...each.request, headers }, each.body);
+    const response = await send(service, { ...each.request, path: filled(each.request.path), headers }, each.body);
     if (each.withinMs) expect(performance.now() - startedAt).toBeLessThan(each.withinMs);
     expect(response.status).toBe(each.response.status);
     for (const [field, value] of Object.entries(each.response.headers ?? {}))
@@ -128,6 +130,12 @@ describe.each([...clients, ...proxies])("The client for %s", (name) => {
     for (const [member, value] of Object.entries(each.call ?? {}))
       expect([member, (call as Record<string, unknown> | undefined)?.[member] ?? null]).toEqual([member, value]);
     if (each.report || each.reports === 0) awaited.push({ name: each.name, key: token, status: each.report?.status ?? null });
+    const { finding } = each;
+    if (finding) {
+      const isTold = () =>
+        worker.findings.some((found) => Object.entries(finding).every(([member, value]) => found[member as "code"] === value));
+      await vi.waitFor(() => expect([worker.findings, isTold()]).toEqual([worker.findings, true]), { timeout: 3000, interval: 100 });
+    }
     result[name] = "holds";
   });
 

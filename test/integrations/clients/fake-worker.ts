@@ -16,6 +16,17 @@ export interface Call {
   ip?: string;
   scope?: string;
   unknown?: string;
+  shadow?: { share?: number };
+}
+
+/** What a client has found in shadow mode. */
+export interface Finding {
+  code: string | null;
+  own: string;
+  account: string | null;
+  credential: string | null;
+  path: string;
+  count: number;
 }
 
 const textOf = async (request: IncomingMessage) => {
@@ -32,6 +43,7 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
   const port = await freePort();
   const calls: Call[] = [];
   const reports: { receipt: string; status: number; duration_ms: number; route?: string }[] = [];
+  const findings: Finding[] = [];
   /** Denials by the whole credential. */
   const denials = new Map<string, { status: number; code?: string; retryAfter?: number }>();
   const inFlight = new Map<string, number>();
@@ -71,6 +83,7 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
       code: denial ? code : null,
       degraded: false,
       foreign,
+      enforced: call.shadow === undefined || call.shadow.share === 1,
       request_id: "req_1",
       receipt: denial ? null : `${token.slice(0, 200)} ${++receipts}`,
       account: denial
@@ -104,6 +117,10 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
     const body = JSON.parse(await textOf(request));
     if (request.url?.endsWith("/verify")) return verify(body, request, response, false);
     if (request.url?.endsWith("/leases")) return verify({ key: body.keys[0].key, ...body.keys[0].request }, request, response, true);
+    if (request.url?.endsWith("/shadow")) {
+      findings.push(...body.findings);
+      return void response.writeHead(204).end();
+    }
     if (body.reports.length > maxReports) return void response.writeHead(413).end();
     if (body.reports.some(({ receipt }: { receipt: string }) => receipt.startsWith("odd"))) return void response.writeHead(422).end();
     reports.push(...body.reports);
@@ -129,6 +146,7 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
     url: `http://localhost:${port}`,
     calls,
     reports,
+    findings,
     denials,
     callsOf: (token: string) => calls.filter(({ key }) => key.endsWith(token)),
     /** Returns the calls in flight of all keys that begin with a text. */

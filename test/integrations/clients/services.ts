@@ -30,6 +30,8 @@ export const options = {
   scope: process.env.SCOPE,
   ...JSON.parse(process.env.OPTIONS ?? "{}"),
 };
+// In shadow mode, the team's own check says what a header says.
+if (options.mode) options.compare = (given) => (given.headers ?? given.req.header())["x-own"] !== "no";
 process.once("SIGTERM", () => verifier.close().then(() => process.exit()));
 `;
 
@@ -115,6 +117,7 @@ import { Hono } from "hono";
 import { hono as verify, Verifier } from "developer-overview-middleware";
 const verifier = new Verifier({ url: process.env.OVERVIEW_URL, token: process.env.SERVICE_TOKEN, onUnavailable: process.env.ON_UNAVAILABLE });
 const options = { scope: process.env.SCOPE || undefined, ...JSON.parse(process.env.OPTIONS) };
+if (options.mode) options.compare = (c) => c.req.header("x-own") !== "no";
 let runs = 0;
 const seen = (verified, headers) => {
   runs++;
@@ -172,6 +175,11 @@ def own(path):
     return {"runs": runs, **verifier.stats()}
 scope = os.environ.get("SCOPE")
 options = json.loads(os.environ.get("OPTIONS", "{}"))
+def compare(raw):
+    own = raw.get("HTTP_X_OWN") or next((value.decode() for name, value in raw.get("headers", ()) if name == b"x-own"), "yes")
+    return own != "no"
+if "mode" in options:
+    options["compare"] = compare
 `;
 
 const python: Record<string, string> = {
@@ -261,6 +269,8 @@ func main() {
 	http.DefaultTransport = replaced{}
 	var given struct {
 		Preflight, Missing, Unknown string
+		Mode                        string
+		Enforce                     *developeroverview.Enforcement
 		Skip                        []string
 		Cors                        struct{ Origins []string }
 		Routes                      map[string]struct {
@@ -286,7 +296,10 @@ func main() {
 			}
 			return "/route"
 		},
-		Preflight: given.Preflight,
+		Mode:        given.Mode,
+		Enforcement: given.Enforce,
+		Compare:     func(r *http.Request) bool { return r.Header.Get("X-Own") != "no" },
+		Preflight:   given.Preflight,
 		Missing:   given.Missing,
 		Unknown:   given.Unknown,
 		Origins:   given.Cors.Origins,
