@@ -6,6 +6,7 @@ import { backup } from "./backup.ts";
 import { checkProxyCommand } from "./check-proxy.ts";
 import { type Command, note, type Options, out } from "./command.ts";
 import { customers } from "./customers.ts";
+import { forms } from "./forms.ts";
 import { keys } from "./keys.ts";
 import { log } from "./log.ts";
 import { plans } from "./plans.ts";
@@ -23,6 +24,7 @@ export const nouns: Record<string, Record<string, Command>> = {
   backup: { "": backup },
   accounts,
   customers,
+  forms,
   plans,
   log,
   keys,

@@ -175,6 +175,8 @@ const sentenceOf = ({ line, external_id: external, account, id, keys, errors }: 
 export async function importCustomers({ client, args: [file = ""], options, isJson }: Given): Promise<void> {
   if (!existsSync(file)) throw new CommandError("misuse", `There is no file ${file}.`);
   const { data: plans } = (await listed(client, "/plans")) as { data: { id: string; name: string }[] };
+  const { data: forms } = await listed(client, "/key-forms");
+  if (forms.length === 0) note("No form of your keys is registered, so no imported key works yet. Register it: forms make --help.");
   const planIds = new Map(plans.flatMap(({ id, name }) => [[name, id] as const, [id, id] as const]));
   const importing = new Import(client, options["dry-run"] === true, planIds);
   const sums = new Map<string, number>();

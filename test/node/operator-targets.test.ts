@@ -75,6 +75,7 @@ const texts: Record<string, string> = {
   email: "a@example.com",
   format: "ndjson",
   limit: "5",
+  length: "45",
   seconds: "1",
   from: "2026-01-01T00:00:00Z",
   to: "2026-02-01T00:00:00Z",

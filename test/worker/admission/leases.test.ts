@@ -96,25 +96,31 @@ describe("A busy key", () => {
       401,
     ],
   ];
-  it.each(changes)("that %s under load is denied from the response on, which comes within 1.5 s", async (_, change, status) => {
-    const { accountId, key: admin } = await makeTenant();
-    const key = await makeKey(accountId, { scopes: ["tasks:read", "keys:read"] });
-    await warmUp(key);
-    const load = sendAlways(key);
-    const startedAt = Date.now();
-    const changed = await change({ accountId, ...key }, admin);
-    const changedAt = Date.now();
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    const sent = await load.stop();
-    expect(changed.status).toBeLessThan(300);
-    expect(changedAt - startedAt).toBeLessThan(1.5 * secondMs + 500);
-    const after = sent.filter(({ at }) => at > changedAt);
-    expect(after.length).toBeGreaterThan(5);
-    expect(new Set(after.map((each) => each.status))).toEqual(new Set([status]));
-    // One client of one isolate never sees a denial and then a success.
-    const firstDenial = sent.findIndex((each) => each.status === status);
-    expect(sent.slice(firstDenial).filter((each) => each.status === 200)).toEqual([]);
-  });
+  it.each(changes)(
+    "that %s under load is denied from the response on, which comes within 1.5 s of a call that waits for no lease",
+    async (_, change, status) => {
+      const { accountId, key: admin } = await makeTenant();
+      const key = await makeKey(accountId, { scopes: ["tasks:read", "keys:read"] });
+      await warmUp(key);
+      const load = sendAlways(key);
+      const quiet = await makeTenant();
+      const startedAt = Date.now();
+      const timed = async (changing: ReturnType<typeof change>) => ({ ...(await changing), ms: Date.now() - startedAt });
+      // A quiet key beside it shows how long this machine takes for the same change without leases.
+      const [changed, without] = await Promise.all([timed(change({ accountId, ...key }, admin)), timed(change(quiet, quiet.key))]);
+      const changedAt = startedAt + changed.ms;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      const sent = await load.stop();
+      expect(changed.status).toBeLessThan(300);
+      expect(changed.ms - without.ms).toBeLessThan(1.5 * secondMs + 500);
+      const after = sent.filter(({ at }) => at > changedAt);
+      expect(after.length).toBeGreaterThan(5);
+      expect(new Set(after.map((each) => each.status))).toEqual(new Set([status]));
+      // One client of one isolate never sees a denial and then a success.
+      const firstDenial = sent.findIndex((each) => each.status === status);
+      expect(sent.slice(firstDenial).filter((each) => each.status === 200)).toEqual([]);
+    },
+  );
 
   it("that is not used changes without a wait", async () => {
     const { accountId, key: admin } = await makeTenant();
