@@ -10,6 +10,7 @@ import { renderMarkdown } from "./render.ts";
 /** The guides for teams, in reading order. Each guide is a file of the project. */
 export const teamGuides = {
   "protect-an-existing-api": "docs/team/protect-an-existing-api.md",
+  "take-over-an-api": "docs/team/take-over-an-api.md",
   "move-your-keys-here": "docs/team/move-your-keys-here.md",
   "when-it-is-down": "docs/team/when-it-is-down.md",
   "secure-your-origin": "docs/team/secure-your-origin.md",

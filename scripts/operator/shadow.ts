@@ -9,7 +9,7 @@ export const shadow: Record<string, Command> = {
     args: 0,
     run: async (given) => {
       const { body } = await given.client.call("GET", "/shadow");
-      const { requests, denials, differences, findings } = body as Report;
+      const { requests, denials, undecided, differences, findings } = body as Report;
       const rows = findings.map((each) => [
         each.differs ? "differs" : each.own === "not_compared" ? null : "agrees",
         each.code ?? "admitted",
@@ -21,7 +21,8 @@ export const shadow: Record<string, Command> = {
         each.last_at,
         each.request,
       ]);
-      const sum = `${integer(requests)} requests. The service would have denied ${integer(denials)}. Your own check decided in another way about ${integer(differences)}.`;
+      const late = undecided > 0 ? ` It did not decide in time about ${integer(undecided)}.` : "";
+      const sum = `${integer(requests)} requests. The service would have denied ${integer(denials)}.${late} Your own check decided in another way about ${integer(differences)}.`;
       const headings = ["COMPARED", "SERVICE", "YOUR CHECK", "REQUESTS", "ACCOUNT", "KEY", "CREDENTIAL", "LATEST AT", "LATEST"];
       await print(given, body, () => (rows.length === 0 ? sum : `${sum}\n\n${table(headings, rows)}`));
     },
@@ -38,6 +39,7 @@ export const shadow: Record<string, Command> = {
 interface Report {
   requests: number;
   denials: number;
+  undecided: number;
   differences: number;
   findings: {
     differs: boolean;

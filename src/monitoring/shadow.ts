@@ -59,6 +59,8 @@ const differs = sql`((own = 'allowed' AND code NOT IN ('', 'unavailable')) OR (o
 export interface ShadowReport {
   requests: number;
   denials: number;
+  /** The requests about which the service has not decided in time. */
+  undecided: number;
   differences: number;
   /** The groups of requests that the service would have denied or that differ: first those that differ, then the largest. */
   findings: (Finding & { firstAt: number; lastAt: number; differs: boolean })[];
@@ -67,9 +69,10 @@ export interface ShadowReport {
 /** Returns what shadow mode has found. */
 export async function readFindings(db: Db): Promise<ShadowReport> {
   const [sums, findings] = await db.batch([
-    raw<Pick<ShadowReport, "requests" | "denials" | "differences">>(
+    raw<Omit<ShadowReport, "findings">>(
       db,
-      sql`SELECT coalesce(sum(count), 0) AS requests, coalesce(sum(iif(code <> '', count, 0)), 0) AS denials,
+      sql`SELECT coalesce(sum(count), 0) AS requests, coalesce(sum(iif(code NOT IN ('', 'unavailable'), count, 0)), 0) AS denials,
+        coalesce(sum(iif(code = 'unavailable', count, 0)), 0) AS undecided,
         coalesce(sum(iif(${differs}, count, 0)), 0) AS differences FROM shadow_findings`,
     ),
     raw<Omit<ShadowReport["findings"][number], "differs"> & { differs: number }>(
@@ -78,6 +81,6 @@ export async function readFindings(db: Db): Promise<ShadowReport> {
         FROM shadow_findings WHERE code <> '' OR own = 'denied' ORDER BY differs DESC, count DESC LIMIT ${mostShown}`,
     ),
   ]);
-  const [sum = { requests: 0, denials: 0, differences: 0 }] = sums;
+  const [sum = { requests: 0, denials: 0, undecided: 0, differences: 0 }] = sums;
   return { ...sum, findings: findings.map((each) => ({ ...each, differs: each.differs === 1 })) };
 }

@@ -1,51 +1,52 @@
-import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, it } from "vitest";
 import { root } from "../node/project.ts";
+import { commandsIn, typeCommands } from "./typing.ts";
 
-// Types the commands of docs/team/protect-an-existing-api.md as they stand, as a new user in an empty folder.
+// Types the commands of the guides for teams.
 
-const guide = readFileSync(join(root, "docs/team/protect-an-existing-api.md"), "utf8");
-const commands = [...guide.matchAll(/```sh run\n([\s\S]*?)\n```/g)].map(([, text = ""]) => text);
-const folder = mkdtempSync(join(tmpdir(), "developer-overview-guide-"));
-let typed: ReturnType<typeof spawn> | undefined;
-
-const files = { config: join(folder, "my-api/nginx.conf"), api: join(folder, "my-api") };
-
+const stops: (() => Promise<void>)[] = [];
 afterAll(async () => {
-  if (existsSync(files.config)) execFileSync("nginx", ["-p", files.api, "-c", "nginx.conf", "-s", "stop"]);
-  if (typed?.pid) process.kill(-typed.pid, "SIGTERM");
-  await sleep(6000);
-  rmSync(folder, { recursive: true, force: true });
+  for (const stop of stops) await stop();
 });
 
 it("The commands of the guide lead an API in Express to its first exact 429, to its log, and through nginx and in code to all that it has", async () => {
-  // The guide clones from the repository of the team. Git takes this project in its place.
-  const git = {
-    GIT_CONFIG_COUNT: "1",
-    GIT_CONFIG_KEY_0: `url.${root}.insteadOf`,
-    GIT_CONFIG_VALUE_0: "https://github.com/your-team/developer-overview.git",
-  };
-  const { NODE_ENV: _, VITEST: __, ...env } = process.env;
-  const shell = spawn("bash", ["-e"], { cwd: folder, detached: true, stdio: ["pipe", "pipe", "pipe"], env: { ...env, ...git } });
-  typed = shell;
-  let [out, err] = ["", ""];
-  shell.stdout.on("data", (chunk) => (out += chunk));
-  shell.stderr.on("data", (chunk) => (err += chunk));
-  shell.stdin.write(`${commands.join("\n")}\necho THE_END\n`);
-  for (let waited = 0; waited < 230_000 && !out.includes("THE_END"); waited += 200) {
-    if (shell.exitCode !== null) break;
-    await sleep(200);
-  }
+  const { folder, out, err, stop } = await typeCommands(commandsIn("docs/team/protect-an-existing-api.md"), 230_000);
+  const api = join(folder, "my-api");
+  stops.push(async () => {
+    if (existsSync(join(api, "nginx.conf"))) execFileSync("nginx", ["-p", api, "-c", "nginx.conf", "-s", "stop"]);
+    await stop();
+  });
   const tried = ["health: 200 ok", "session: 200 ada", "browser: 204", "without a key: 401", "stream: 200 one two", "WebSocket: hello acc"];
-  expect(out.split("THE_END")[0]?.trim().split("\n").slice(-19), err.slice(-2000)).toEqual([
-    ...["200", "200", "200", "200", "200", "429", "6"],
-    ...tried,
-    ...tried,
-  ]);
-  const answer = JSON.parse(readFileSync(join(files.api, "answer.json"), "utf8"));
+  expect(out.split("\n").slice(-19), err.slice(-2000)).toEqual([...["200", "200", "200", "200", "200", "429", "6"], ...tried, ...tried]);
+  const answer = JSON.parse(readFileSync(join(api, "answer.json"), "utf8"));
   expect(answer).toMatchObject({ status: 429, code: "rate_limit_exceeded", instance: "/orders/6", "violated-policies": ["hour"] });
+});
+
+it("The commands of the guide take over an API with the keys of 200 customers in SQLite, and deny nobody by mistake", async () => {
+  for (const stop of stops.splice(0)) await stop();
+  // The guide above installs the packages. Node.js 24 comes with them, because this guide needs its SQLite.
+  const installed = `export PATH="${join(root, "node_modules/.bin")}:$PATH"\n`;
+  const commands = commandsIn("docs/team/take-over-an-api.md").replace(
+    "npm start",
+    `ln -s ${join(root, "node_modules")} node_modules\nnpm start`,
+  );
+  const { out, err, stop } = await typeCommands(installed + commands, 230_000);
+  stops.push(stop);
+  const what = (pattern: RegExp) => [...out.matchAll(pattern)].map(([text]) => text.replaceAll(/\s+/g, " "));
+  const byOwn = "{ '200 by your check': 200, '401 by your check': 1 }";
+  const [shadow, again, some = "", all] = what(/^\{[\s\S]*?\}$/gm);
+  expect([shadow, again, all], out + err.slice(-2000)).toEqual([byOwn, byOwn, "{ '200 by the service': 200, '403 by the service': 1 }"]);
+  const [, near = 0, own = 0] = (/'200 by the service': (\d+), '200 by your check': (\d+)/.exec(some) ?? []).map(Number);
+  expect([near + own, near > 20 && near < 90]).toEqual([200, true]);
+  expect(what(/Your own check decided in another way about \d+/g).map((text) => Number(text.split(" ").at(-1)))).toEqual([2, 0]);
+  expect(what(/^differs +\w+ +\w+ +1 .*$/gm).map((row) => row.split(" ").slice(1, 3))).toEqual(
+    expect.arrayContaining([
+      ["invalid_key", "allowed"],
+      ["admitted", "denied"],
+    ]),
+  );
+  expect(err).not.toContain("failures since");
 });

@@ -5,7 +5,7 @@ import { integer } from "../format.ts";
 const inWords = { allowed: "allowed", denied: "denied", not_compared: "did not compare" } as const;
 
 /** Shows what shadow mode has found: whom the service would have denied, and where the team's own check decided in another way. */
-export const Shadow = ({ report: { requests, denials, differences, findings } }: { report: ShadowReport }) => (
+export const Shadow = ({ report: { requests, denials, undecided, differences, findings } }: { report: ShadowReport }) => (
   <section class="panel" aria-labelledby="shadow">
     <h2 id="shadow">Shadow mode</h2>
     {requests === 0 ? (
@@ -14,7 +14,8 @@ export const Shadow = ({ report: { requests, denials, differences, findings } }:
       </p>
     ) : (
       <p>
-        {integer(requests)} requests. The service would have denied {integer(denials)}. Your own check decided in another way about{" "}
+        {integer(requests)} requests. The service would have denied {integer(denials)}.
+        {undecided > 0 && ` It did not decide in time about ${integer(undecided)}.`} Your own check decided in another way about{" "}
         <strong>{integer(differences)}</strong>.
       </p>
     )}

@@ -24,6 +24,8 @@ const formsMs = 10 * secondMs;
 const timeoutMs = 3 * secondMs;
 /** The maximum number of look-ups without a result in a second, for the clients of one network in an isolate. */
 export const maxMissesPerSecond = 20;
+/** A timer costs CPU time, so a request that waits looks seldom. */
+const pollMs = 25;
 
 /** A key that has an imported secret, and the value that its guard compares. */
 export interface FoundKey {
@@ -35,8 +37,14 @@ const lookUps = new LookUps<FoundKey>();
 let forms: { list: readonly KeyForm[]; inUse: ReadonlySet<string>; readAt: number } | null = null;
 /** After D1 has not responded, this isolate does not ask it again for a second. */
 let unreadableUntil = 0;
-/** How many look-ups of each network have found nothing in a second. */
-let misses = { second: 0, ofNetwork: new Map<string, number>() };
+/** The look-ups of a network in a second. */
+interface Looked {
+  running: number;
+  found: number;
+  missed: number;
+}
+
+let looked = { second: 0, ofNetwork: new Map<string, Looked>() };
 
 /** Makes this isolate read the registered forms and the algorithms in use again. */
 export const forgetForms = (): void => {
@@ -96,33 +104,48 @@ export async function findImported(db: Db, secrets: ImportSecrets, text: string,
     const hash = hashOf(text);
     const known = lookUps.known(hash);
     if (known) return known;
-    // The look-up counts as a miss until it has found something, because many look-ups can run at the same time.
-    const uncount = countMiss(ip);
-    const found = await lookUps.find(hash, text, (texts) =>
-      withDeadline(lookUpAll(db, secrets, texts), timeoutMs, "Looking for imported keys"),
-    );
-    if (found) uncount();
-    return found;
+    const ofNetwork = await beginLookUp(ip);
+    try {
+      const found = await lookUps.find(hash, text, (texts) =>
+        withDeadline(lookUpAll(db, secrets, texts), timeoutMs, "Looking for imported keys"),
+      );
+      if (found) ofNetwork.found++;
+      else ofNetwork.missed++;
+      return found;
+    } finally {
+      ofNetwork.running--;
+    }
   } catch (cause) {
     if (cause instanceof Failure) throw cause;
     throw new Failure("unavailable", "The service cannot look up this API key right now. Try again in a moment.", { cause });
   }
 }
 
-/** Counts a look-up as a miss. Returns a function that takes the miss back. Throws if the network has had its share of this second. */
-function countMiss(ip: string): () => void {
-  if (ip === "") return () => {};
-  const second = Math.floor(Date.now() / secondMs);
-  if (misses.second !== second) misses = { second, ofNetwork: new Map() };
-  const { ofNetwork } = misses;
-  const network = networkOf(ip);
-  const before = ofNetwork.get(network) ?? 0;
-  if (before >= maxMissesPerSecond)
-    throw new Failure("too_many_unknown_keys", "Too many keys that do not exist came from your IP address. Try again in a moment.", {
-      headers: { "Retry-After": "1" },
-    });
-  ofNetwork.set(network, before + 1);
-  return () => void ofNetwork.set(network, (ofNetwork.get(network) ?? 1) - 1);
+/**
+ * Waits until a network may look for a text. Returns the counters of the network in this second. At first, 20 look-ups run at the same time, and one more for
+ * each key that they find. The first requests of many customers can come from one network, for example from a proxy. Throws if 20 look-ups have found nothing.
+ */
+async function beginLookUp(ip: string): Promise<Looked> {
+  const network = ip === "" ? "" : networkOf(ip);
+  for (
+    const startedAt = Date.now();
+    Math.abs(Date.now() - startedAt) < timeoutMs;
+    await new Promise((resolve) => setTimeout(resolve, pollMs))
+  ) {
+    const second = Math.floor(Date.now() / secondMs);
+    // A look-up whose request was interrupted is forgotten with its second.
+    if (looked.second !== second) looked = { second, ofNetwork: new Map() };
+    const own = looked.ofNetwork.get(network) ?? { running: 0, found: 0, missed: 0 };
+    if (network !== "" && own.missed >= maxMissesPerSecond)
+      throw new Failure("too_many_unknown_keys", "Too many keys that do not exist came from your IP address. Try again in a moment.", {
+        headers: { "Retry-After": "1" },
+      });
+    if (network !== "" && own.running + own.missed >= maxMissesPerSecond + own.found) continue;
+    own.running++;
+    looked.ofNetwork.set(network, own);
+    return own;
+  }
+  throw new Error("the look-ups of this network take too long");
 }
 
 async function lookUpAll(db: Db, secrets: ImportSecrets, texts: readonly string[]): Promise<(FoundKey | null)[]> {

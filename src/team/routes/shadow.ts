@@ -79,6 +79,7 @@ const readShadow = createRoute({
   responses: teamResult("The report.", {
     requests: counted("The requests that were decided.", 10_000),
     denials: counted("The requests that the service would have denied.", 52),
+    undecided: counted("The requests about which the service did not decide in time. They would have got 503.", 2),
     differences: counted("The requests about which your own check decided in another way.", 37),
     findings: listOf("The groups, first those that differ, then the largest. At most 500.", {
       ...finding,

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
-import { forgetForms, maxMissesPerSecond } from "../../../src/keys/imported/find-imported.ts";
+import { findImported, forgetForms, maxMissesPerSecond } from "../../../src/keys/imported/find-imported.ts";
 import { newId } from "../../../src/lib/ids.ts";
 import { verify as verifyRequest } from "../../../src/team/verify/verify.ts";
 import { call, db, makeTenant, origin, within2s } from "../support/client.ts";
@@ -376,6 +376,23 @@ describe("A made-up credential", () => {
       vi.useRealTimers();
       forgetForms();
     }
+  });
+
+  it("beside the first requests of 200 customers at one address, which come at the same time, denies none of them", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const makeSecret = await makeForm();
+    const secrets = Array.from({ length: 200 }, makeSecret);
+    // Not by an import, because this isolate would then know the keys.
+    const rows = JSON.stringify(secrets.map((secret) => sha256(secret)));
+    await env.DB.prepare(
+      `INSERT INTO imported_secrets (algorithm, digest, account_id, key_id, strip, prefix, created_at)
+        SELECT 'sha256', value, ?1, ?2, 'none', '', 0 FROM json_each(?3)`,
+    )
+      .bind(accountId, keyId, rows)
+      .run();
+    const ip = "192.0.2.77";
+    const found = await Promise.all([...secrets, makeSecret()].map((secret) => findImported(db, [], secret, ip)));
+    expect(found.map((each) => each?.keyId ?? null)).toEqual([...secrets.map(() => keyId), null]);
   });
 
   it("wakes no object, and a flood from 1,000 addresses neither denies nor delays a key that was never seen", {

@@ -243,6 +243,7 @@ describe("The operator page", () => {
     const paths = [
       "/docs/team",
       "/docs/team/protect-an-existing-api",
+      "/docs/team/take-over-an-api",
       "/docs/team/node",
       "/docs/team/api/verify",
       "/docs/team/api/eraseAccount",
