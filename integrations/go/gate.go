@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // Which requests are decided, what they need, and what a denial says.
@@ -146,7 +147,7 @@ func (v *Verifier) decided(r *http.Request) *Answer {
 	}
 	key, isOne := credentialOf(sent)
 	if !isOne {
-		return denied(http.StatusBadRequest, "invalid_header", "Invalid header", "The request has two different credentials.")
+		return v.told(denied(http.StatusBadRequest, "invalid_header", "Invalid header", "The request has two different credentials."), time.Now())
 	}
 	if key == "" && v.isPassed(r) {
 		return nil
@@ -154,7 +155,7 @@ func (v *Verifier) decided(r *http.Request) *Answer {
 	needs, isListed := v.needsOf(r)
 	mayBeForeign := v.options.Unknown == Pass && key != ""
 	if !isListed && !mayBeForeign {
-		return noRoute()
+		return v.told(noRoute(), time.Now())
 	}
 	request := Request{Key: key, Method: r.Method, Path: r.URL.EscapedPath(), IP: r.RemoteAddr, UserAgent: r.UserAgent()}
 	if v.options.ClientIP != nil {

@@ -116,12 +116,12 @@ export class Gate {
     const plain = path.split("?")[0];
     if (Array.isArray(skip) ? skip.includes(plain) : skip?.(raw)) return passed;
     const key = credentialOf(valuesIn(options, valuesOf));
-    if (key === null) return conflict();
+    if (key === null) return this.#verifier.tell(conflict());
     if (key === "" && options.preflight === "pass" && !hasBody && isPreflight(method, valuesOf)) return passed;
     if (key === "" && options.missing === "pass") return passed;
     const needs = this.#needsOf(method, plain, options);
     const mayBeForeign = options.unknown === "pass" && key !== "";
-    if (needs === null && !mayBeForeign) return noRoute();
+    if (needs === null && !mayBeForeign) return this.#verifier.tell(noRoute());
     const { scope, scopes, cost } = needs ?? {};
     const [userAgent] = valuesOf("user-agent");
     const answer = await this.#verifier.verify({

@@ -214,10 +214,16 @@ export class Verifier {
     const id = idOf(request.key);
     let answer = await this.#decide(id, request, startedAt + this.#timeoutMs);
     if (this.#adoption && answer.code === "invalid_key" && !answer.foreign) answer = await this.#adopted(request, answer);
+    if (endsConnections(answer)) this.#endConnections(id, answer.code);
+    answers.set(answer, id);
+    return this.tell(answer, startedAt);
+  }
+
+  /** Counts a decision, tells the team of it, and returns it. A denial that needs no call comes here, too. */
+  tell(answer, startedAt = performance.now()) {
     this.#counts.decisions++;
     if (!answer.allowed) this.#counts.denied++;
     if (answer.degraded && answer.allowed) this.#counts.degraded++;
-    if (endsConnections(answer)) this.#endConnections(id, answer.code);
     try {
       Promise.resolve(this.#onDecision?.({ ...answer, durationMs: performance.now() - startedAt })).catch((error) =>
         this.sayOf("onDecision", error),
@@ -225,7 +231,6 @@ export class Verifier {
     } catch (error) {
       this.sayOf("onDecision", error);
     }
-    answers.set(answer, id);
     return answer;
   }
 

@@ -811,6 +811,10 @@ class Verifier:
     async def _decide(self, given, caller):
         answer = await self._decided(given, caller)
         self._note_end(_id_of(given["key"]), answer)
+        return self.told(answer)
+
+    def told(self, answer):
+        """Counts a decision, tells the team of it, and returns it. A denial that needs no call comes here, too."""
         self._counts["decisions"] += 1
         self._counts["denied"] += not answer["allowed"]
         self._counts["degraded"] += answer["allowed"] and answer["degraded"]
@@ -1083,13 +1087,13 @@ class _Middleware:
         key = credential_of([value for wanted in self.key_headers for name, value in headers if name == wanted])
         named = dict(headers)
         if key is None:
-            return None, _CONFLICT
+            return None, self.verifier.told(_CONFLICT)
         if key == "" and (self.missing or (self.preflight and _is_preflight(method, named))):
             return None, _PASSED
         needs = self._needs_of(method, plain)
         may_be_foreign = self.unknown and key != ""
         if needs is None and not may_be_foreign:
-            return None, _no_route()
+            return None, self.verifier.told(_no_route())
         request = {"key": key, "method": method, "path": path, "ip": ip, **{name: value for name, value in (needs or {}).items() if value}}
         if named.get("user-agent"):
             request["user_agent"] = named["user-agent"]

@@ -119,7 +119,7 @@ export const withNode =
   (file: string, program = process.execPath) =>
   (_: number, folder: string): [string, ...string[]] => {
     mkdirSync(join(folder, "node_modules"));
-    for (const name of ["express", "express4", "fastify", "hono", "@hono"])
+    for (const name of ["express", "express4", "fastify", "hono", "@hono", "@opentelemetry"])
       symlinkSync(join(modules, name), join(folder, "node_modules", name));
     for (const name of ["esbuild", "miniflare"]) symlinkSync(join(root, "node_modules", name), join(folder, "node_modules", name));
     cpSync(join(root, "integrations/node"), join(folder, "node_modules/developer-overview-middleware"), { recursive: true });

@@ -117,7 +117,9 @@ describe.each([...clients, ...proxies])("The client for %s", (name) => {
       expect([field, response.headers.get(field)]).toEqual([field, value]);
     const exposed = response.headers.get("Access-Control-Expose-Headers") ?? "";
     for (const field of each.exposes ?? []) expect(exposed.split(/, ?/)).toContain(field);
-    const { runs } = await stats(service);
+    const { runs, decisions } = await stats(service);
+    // A denial that needs no call is a decision, too.
+    if (each.handler === null && clients.includes(name)) expect(decisions - before.decisions).toBe(1);
     expect(runs - before.runs).toBe(each.handler === null ? 0 : 1);
     if (each.handler !== null && each.response.status !== 404 && each.request.method !== "HEAD") {
       const seen = JSON.parse(/\{.*\}/s.exec(response.body)?.[0] ?? "{}");

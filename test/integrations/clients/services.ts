@@ -384,7 +384,7 @@ func main() {
 			}
 		}
 		stats := verifier.Stats()
-		_ = json.NewEncoder(w).Encode(map[string]interface{}{"runs": runs, "waiting": stats.Waiting, "dropped": stats.Dropped, "away": stats.Away})
+		_ = json.NewEncoder(w).Encode(map[string]interface{}{"runs": runs, "decisions": stats.Decisions, "waiting": stats.Waiting, "dropped": stats.Dropped, "away": stats.Away})
 	})
 	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), handler))
 }
