@@ -19,7 +19,9 @@ const (
 	reportEvery   = time.Second
 	reportTimeout = 10 * time.Second
 	reportsAtOnce = 500
-	maxWaiting    = 20000
+	maxWaiting    = 50000
+	// Batches on their way at the same time, so that a Worker far away takes 20,000 a second.
+	lanes         = 4
 	maxRoute      = 200
 	maxDurationMs = 86400000
 	// A response can be reported for ten minutes.
@@ -63,6 +65,7 @@ type reports struct {
 
 	mutex   sync.Mutex
 	waiting []waiting
+	later   []waiting
 	dropped int
 }
 
@@ -137,7 +140,7 @@ func (c *core) everySecond(flush func()) {
 func (r *reports) stats() (waiting, dropped int) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return len(r.waiting), r.dropped
+	return len(r.waiting) + len(r.later), r.dropped
 }
 
 func (r *reports) add(body interface{}) {
@@ -154,6 +157,23 @@ func (r *reports) add(body interface{}) {
 func (r *reports) flush() {
 	r.sending.Lock()
 	defer r.sending.Unlock()
+	sent := sync.WaitGroup{}
+	for lane := 0; lane < lanes; lane++ {
+		sent.Add(1)
+		go func() {
+			defer sent.Done()
+			r.sendBatches()
+		}()
+	}
+	sent.Wait()
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.waiting = append(r.later, r.waiting...)
+	r.later = nil
+}
+
+// sendBatches sends batches until nothing waits, or until the Worker does not take one now.
+func (r *reports) sendBatches() {
 	var later []waiting
 	var batches [][]waiting
 	dropped, halvings := 0, 0
@@ -197,7 +217,7 @@ func (r *reports) flush() {
 	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.waiting = append(later, r.waiting...)
+	r.later = append(r.later, later...)
 	r.dropped += dropped
 }
 

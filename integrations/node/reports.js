@@ -4,7 +4,9 @@ import { later } from "./request.js";
 
 const everyMs = 1000;
 const atOnce = 500;
-const maxWaiting = 20_000;
+/** Batches on their way at the same time, so that a Worker far away takes 20,000 a second. */
+const lanes = 4;
+const maxWaiting = 50_000;
 /** A response can be reported for ten minutes. */
 const openMs = 10 * 60_000;
 const maxDurationMs = 86_400_000;
@@ -82,6 +84,13 @@ export class Reports {
     const isOpen = ({ at }) => Date.now() < at + openMs;
     this.#drop(this.#waiting.filter((each) => !isOpen(each)));
     this.#waiting = this.#waiting.filter(isOpen);
+    const later = await Promise.all(Array.from({ length: lanes }, () => this.#sendBatches()));
+    this.#waiting.unshift(...later.flat());
+    if (this.#waiting.length > 0) this.#schedule();
+  }
+
+  /** Sends batches until nothing waits, or until the Worker does not take one now. Returns what has to wait. */
+  async #sendBatches() {
     const batches = [];
     const later = [];
     let halvings = 0;
@@ -103,8 +112,7 @@ export class Reports {
       later.push(batch.filter((_, index) => results[index]?.status === 503));
       this.#drop(batch.filter((_, index) => ![200, 503].includes(results[index]?.status)));
     }
-    this.#waiting.unshift(...later.flat());
-    if (this.#waiting.length > 0) this.#schedule();
+    return later.flat();
   }
 
   /** Returns the results of a batch, "refused" if the Worker does not accept it as it is, or null if the batch has to wait. */
