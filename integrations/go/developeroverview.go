@@ -5,6 +5,7 @@ package developeroverview
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -25,6 +26,8 @@ const (
 	quiet = 10 * time.Second
 	// A response that still runs is reported before its entry in the log closes, after ten minutes.
 	streamAfter = 570 * time.Second
+	// The most accounts for which shadow mode enforces.
+	maxEnforced = 100
 )
 
 // The values of Options.OnUnavailable, those of Options.Leases, and those of Options.Mode.
@@ -129,6 +132,10 @@ type core struct {
 	client  *http.Client
 	pause   time.Duration
 	holder  string
+	// newest is the newest token of this verifier and of those that WithToken made of it. Reports do not depend on the token of their decision.
+	newest *atomic.Value
+	// before is the verifier of which WithToken made this one. It takes the entries of its own leases.
+	before  atomic.Pointer[core]
 	known   *known
 	leases  *leases
 	reports *reports
@@ -138,7 +145,9 @@ type core struct {
 	ends    ends
 	stop    chan struct{}
 	stopped sync.Once
-	counts  struct{ decisions, byLease, denied, degraded atomic.Int64 }
+	// beside is the number of decisions of shadow mode that run.
+	beside atomic.Int64
+	counts struct{ decisions, byLease, denied, degraded atomic.Int64 }
 
 	mutex      sync.Mutex
 	answers    int
@@ -179,22 +188,25 @@ func New(options Options) (*Verifier, error) {
 		base:    parsed.Scheme + "://" + parsed.Host,
 		pause:   pauseOfDeny,
 		holder:  newHolder(),
+		newest:  &atomic.Value{},
 		shares:  shares{accounts: map[string]*list.Element{}, used: map[string]*share{}},
 		ends:    ends{open: map[string]map[chan struct{}]bool{}},
 		stop:    make(chan struct{}),
 		client: &http.Client{
 			// Not http.DefaultTransport, which the program may have replaced.
 			Transport: &http.Transport{
-				Proxy:               http.ProxyFromEnvironment,
-				ForceAttemptHTTP2:   true,
+				Proxy: http.ProxyFromEnvironment,
+				// All calls would share one connection of HTTP/2. If a network drops it without a word, all of them wait for it.
+				TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 				MaxConnsPerHost:     ofAll.calls,
-				MaxIdleConnsPerHost: 64,
+				MaxIdleConnsPerHost: ofAll.calls,
 				IdleConnTimeout:     90 * time.Second,
 				TLSHandshakeTimeout: 5 * time.Second,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
+	made.newest.Store(options.Token)
 	if options.OnUnavailable == Known {
 		made.pause = pauseOfKnown
 		made.known = &known{credentials: map[string]*knownCredential{}}
@@ -203,7 +215,7 @@ func New(options Options) (*Verifier, error) {
 	made.entries = newReports("entries", made)
 	made.shadow = newShadow(made)
 	if options.Leases == On || (options.Leases == "" && os.Getenv("AWS_LAMBDA_FUNCTION_NAME") == "") {
-		made.leases = newLeases()
+		made.leases = newLeases(made.holder)
 		go made.renewals()
 	}
 	return made.verifier(options)
@@ -221,6 +233,16 @@ func oneOf(name, value string, allowed ...string) error {
 func (c *core) verifier(options Options) (*Verifier, error) {
 	if err := oneOf("Mode", options.Mode, Enforce, Shadow); err != nil {
 		return nil, err
+	}
+	if enforced := options.Enforcement; enforced != nil {
+		switch {
+		case options.Mode != Shadow:
+			return nil, errors.New("developeroverview: Enforcement is an option of shadow mode")
+		case len(enforced.Accounts) > maxEnforced:
+			return nil, fmt.Errorf("developeroverview: Enforcement has more than %d accounts", maxEnforced)
+		case !(enforced.Share >= 0 && enforced.Share <= 1):
+			return nil, fmt.Errorf("developeroverview: the share of Enforcement must be from 0 to 1, not %v", enforced.Share)
+		}
 	}
 	for name, value := range map[string]string{"Preflight": options.Preflight, "Missing": options.Missing, "Unknown": options.Unknown} {
 		if err := oneOf(name, value, Deny, Pass); err != nil {
@@ -240,13 +262,17 @@ func (v *Verifier) With(change func(*Options)) (*Verifier, error) {
 	return v.core.verifier(options)
 }
 
-// WithToken returns a Verifier like v with another token. It knows the credentials that v knows. Close v when its last requests have ended.
+// WithToken returns a Verifier like v with another token. It knows the credentials that v knows, and both send their reports with the new token. Close v ten
+// minutes later, when its last responses are reported. Closing the new one closes v, too.
 func (v *Verifier) WithToken(token string) (*Verifier, error) {
 	options := v.options
 	options.Token = token
 	made, err := New(options)
 	if err == nil {
 		made.known = v.known
+		made.newest = v.newest
+		made.newest.Store(token)
+		made.before.Store(v.core)
 	}
 	return made, err
 }
@@ -295,13 +321,17 @@ func (v *Verifier) run(next http.Handler, w http.ResponseWriter, r *http.Request
 		w.Header().Set(name, value)
 	}
 	var isReported atomic.Bool
-	send := func(r *http.Request, status int, isStreaming bool) {
+	var route atomic.Value
+	send := func(status int, isStreaming bool) {
 		if !isReported.Swap(true) {
-			report(Report{Status: status, Duration: time.Since(started), Route: v.routeOf(r), Streaming: isStreaming})
+			known, _ := route.Load().(string)
+			report(Report{Status: status, Duration: time.Since(started), Route: known, Streaming: isStreaming})
 		}
 	}
-	if r.Context().Err() != nil {
-		send(r, clientGone, false)
+	// In shadow mode, the request runs as if nobody had asked.
+	if decision.Allowed && r.Context().Err() != nil {
+		send(clientGone, false)
+		w.WriteHeader(clientGone)
 		return
 	}
 	request, forget := r, func() {}
@@ -312,14 +342,17 @@ func (v *Verifier) run(next http.Handler, w http.ResponseWriter, r *http.Request
 	}
 	recorded := &recorder{ResponseWriter: w}
 	recorded.status.Store(http.StatusOK)
-	stream := time.AfterFunc(streamAfter, func() { send(r, int(recorded.status.Load()), true) })
+	// Route reads the request, so it runs where the handler runs: when the response begins, or else at its end.
+	recorded.begins = func() { route.Store(v.routeOf(request)) }
+	stream := time.AfterFunc(streamAfter, func() { send(int(recorded.status.Load()), true) })
 	recorded.report = func(status int) {
 		stream.Stop()
 		forget()
-		send(request, status, false)
+		send(status, false)
 	}
 	isDone := false
 	defer func() {
+		recorded.begin()
 		switch {
 		case recorded.isHijacked:
 			// The connection reports when it is closed.
@@ -334,10 +367,12 @@ func (v *Verifier) run(next http.Handler, w http.ResponseWriter, r *http.Request
 	isDone = true
 }
 
-func (v *Verifier) routeOf(r *http.Request) string {
+// routeOf returns the route of a request. A function of the team that fails changes no response.
+func (v *Verifier) routeOf(r *http.Request) (route string) {
 	if v.options.Route == nil {
 		return ""
 	}
+	defer v.recovered("Route")
 	return v.options.Route(r)
 }
 
@@ -379,6 +414,14 @@ func (e *ends) note(id string, decision *Answer) {
 
 // Flush sends all reports that wait.
 func (v *Verifier) Flush() {
+	v.core.flush()
+}
+
+func (v *core) flush() {
+	// In shadow mode, decisions may still run beside their requests.
+	for endsAt := time.Now().Add(v.options.Timeout); v.beside.Load() > 0 && time.Now().Before(endsAt); {
+		time.Sleep(10 * time.Millisecond)
+	}
 	v.reports.flush()
 	v.entries.flush()
 	v.shadow.flush()
@@ -386,8 +429,24 @@ func (v *Verifier) Flush() {
 
 // Close sends all reports that wait, and gives leases back. Call it when the process stops.
 func (v *Verifier) Close() {
+	v.core.close()
+}
+
+func (v *core) isClosed() bool {
+	select {
+	case <-v.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+func (v *core) close() {
+	if before := v.before.Swap(nil); before != nil {
+		before.close()
+	}
 	v.stopped.Do(func() { close(v.stop) })
-	v.Flush()
+	v.flush()
 	v.giveAllBack()
 }
 
@@ -430,16 +489,19 @@ func (v *Verifier) Stats() Stats {
 // say writes to the log, at most one line in ten seconds.
 func (c *core) say(err error) {
 	c.mutex.Lock()
-	defer c.mutex.Unlock()
 	c.unsaid++
-	if time.Now().Before(c.quietUntil) {
+	isQuiet, unsaid := time.Now().Before(c.quietUntil), c.unsaid
+	if !isQuiet {
+		c.unsaid, c.quietUntil = 0, time.Now().Add(quiet)
+	}
+	c.mutex.Unlock()
+	if isQuiet {
 		return
 	}
 	times := ""
-	if c.unsaid > 1 {
-		times = fmt.Sprintf(" (%d failures since the last message)", c.unsaid)
+	if unsaid > 1 {
+		times = fmt.Sprintf(" (%d failures since the last message)", unsaid)
 	}
-	c.unsaid, c.quietUntil = 0, time.Now().Add(quiet)
 	c.options.Logger.Printf("developeroverview: %v%s", err, times)
 }
 

@@ -44,12 +44,12 @@ func rowsOf(routes []Route) []row {
 }
 
 var (
-	ambiguous = regexp.MustCompile(`(?i)[#\\]|//|%(?:2f|5c)`)
+	ambiguous = regexp.MustCompile(`(?i)[#\\;]|//|%(?:2f|5c|3b|25(?:2e|2f|5c|3b))`)
 	control   = regexp.MustCompile(`\p{Cc}`)
 )
 
 // segmentsOf returns the segments of a path in lower case. It returns false for a path that servers read in different ways: with an encoded slash, dots, a
-// second slash, a backslash, a fragment or a control character.
+// second slash, a backslash, a semicolon, a fragment or a control character.
 func segmentsOf(path string) ([]string, bool) {
 	if !strings.HasPrefix(path, "/") || ambiguous.MatchString(path) {
 		return nil, false
@@ -133,7 +133,10 @@ func (v *Verifier) isPassed(r *http.Request) bool {
 // Decide decides about a request as Middleware does. It returns nil if the request runs without an identity, because the options say so: in shadow mode,
 // unless Enforcement names its account. Send a denial with Deny, and report the response to an admitted request with Report.
 func (v *Verifier) Decide(r *http.Request) *Answer {
-	decision, _ := v.decide(r)
+	decision, beside := v.decide(r)
+	if beside != nil {
+		go v.entered(beside)
+	}
 	return decision
 }
 
@@ -171,8 +174,7 @@ func (v *Verifier) decided(r *http.Request) *Answer {
 		request.Unknown = Pass
 	}
 	if v.options.Mode == Shadow {
-		request.Shadow = v.options.Enforcement
-		if request.Shadow == nil {
+		if request.Shadow = v.options.Enforcement; request.Shadow == nil {
 			request.Shadow = &Enforcement{}
 		}
 	}
@@ -186,8 +188,15 @@ func (v *Verifier) decided(r *http.Request) *Answer {
 	case isListed || !decision.Allowed:
 		return decision
 	}
+	refused := noRoute()
+	refused.Enforced, refused.credential = decision.Enforced, decision.credential
+	if v.options.Mode == Shadow && !decision.Enforced {
+		// The request runs, and its own response is reported.
+		refused.Receipt = decision.Receipt
+		return refused
+	}
 	v.Report(Report{Receipt: decision.Receipt, Status: http.StatusNotFound})
-	return noRoute()
+	return refused
 }
 
 func noRoute() *Answer {

@@ -70,13 +70,28 @@ func (k *known) note(id, ip string, decision *Answer, text []byte) {
 		}
 		k.credentials[id] = credential
 	}
-	credential.text, credential.usedAt = text, now
+	credential.text = text
 	for _, limit := range decision.RateLimits {
 		resetsAt, err := time.Parse(time.RFC3339, limit.ResetsAt)
 		if err == nil && limit.Remaining <= 0 && resetsAt.After(credential.deniedUntil) {
 			credential.deniedUntil = resetsAt
 		}
 	}
+	credential.serve(ip, now)
+}
+
+// touch notes a request that a lease has admitted.
+func (k *known) touch(id, ip string) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	if credential := k.credentials[id]; credential != nil {
+		credential.serve(ip, time.Now().Round(0))
+	}
+}
+
+// serve notes that an address was served.
+func (credential *knownCredential) serve(ip string, now time.Time) {
+	credential.usedAt = now
 	credential.addresses[ip] = now
 	if len(credential.addresses) > maxAddresses {
 		oldest := ip

@@ -111,8 +111,10 @@ type leased struct {
 	back                   []unused
 	lease                  string
 	isUrgent, hasAddresses bool
-	isEnforced             bool
-	askedAt, calledAt      int64
+	// Whether denials count in shadow mode, and for which accounts the request said so.
+	isEnforced        bool
+	enforcedFor       string
+	askedAt, calledAt int64
 }
 
 const never = int64(-1) << 60
@@ -124,10 +126,11 @@ type leases struct {
 	latest     int64
 	sum, spare int
 	soon       chan struct{}
+	holder     string
 }
 
-func newLeases() *leases {
-	return &leases{keys: map[string]*leased{}, soon: make(chan struct{}, 1)}
+func newLeases(holder string) *leases {
+	return &leases{holder: holder, keys: map[string]*leased{}, soon: make(chan struct{}, 1)}
 }
 
 func (l *leases) stats() (units, unused int) {
@@ -160,6 +163,10 @@ func (l *leases) admit(id string, request Request, now moment, isAgain bool) *An
 			own = each
 		}
 	}
+	// Shadow mode enforces for the accounts that each place names.
+	if request.Shadow != nil && key.enforcedFor != textOf(request.Shadow) {
+		return nil
+	}
 	if own == nil || cost < 1 || request.RequestID != "" || key.hasAddresses || !request.hasScopes(own.answer.Key.Scopes) {
 		return nil
 	}
@@ -168,13 +175,13 @@ func (l *leases) admit(id string, request Request, now moment, isAgain bool) *An
 	}
 	own.unused -= cost
 	if !own.isRunningOut(now) || len(key.held) > 1 || now.mono < key.askedAt+askingMs {
-		return own.answerTo(request, cost, now)
+		return own.answerTo(request, cost, now, l.holder)
 	}
 	select {
 	case l.soon <- struct{}{}:
 	default:
 	}
-	return own.answerTo(request, cost, now)
+	return own.answerTo(request, cost, now, l.holder)
 }
 
 // units returns the units that a request uses. It is 0 for a cost that the Worker would not accept.
@@ -244,7 +251,7 @@ func (key *leased) returning() int {
 
 // take takes note of an answer. asked: what its call asked. cost: the units of its request. Returns the answer as the client of the team sees it: the
 // Worker counts units as used that this process holds.
-func (l *leases) take(id string, asked question, cost int, found *item, now moment) *Answer {
+func (l *leases) take(id string, asked question, cost int, shadow *Enforcement, found *item, now moment) *Answer {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	decision := &found.Answer
@@ -266,7 +273,7 @@ func (l *leases) take(id string, asked question, cost int, found *item, now mome
 	}
 	// A renewal has no request, so its answer does not know for which accounts shadow mode enforces.
 	if cost > 0 {
-		key.isEnforced = decision.Enforced
+		key.isEnforced, key.enforcedFor = decision.Enforced, textOf(shadow)
 	}
 	var earlier []*held
 	spare := 0
@@ -291,6 +298,14 @@ func (l *leases) take(id string, asked question, cost int, found *item, now mome
 	shown := *decision
 	shown.RateLimits, shown.Headers = figuresOf(decision, -spare, now.wall)
 	return &shown
+}
+
+func textOf(shadow *Enforcement) string {
+	if shadow == nil {
+		return ""
+	}
+	text, _ := json.Marshal(shadow)
+	return string(text)
 }
 
 func (l *leases) hold(key *leased, at moment, found *item) {
@@ -371,7 +386,7 @@ func (l *leases) added(id string, now moment) *leased {
 		}
 		delete(l.keys, chosen)
 	}
-	key := &leased{times: []int64{now.mono}, askedAt: never, calledAt: now.mono}
+	key := &leased{isEnforced: true, times: []int64{now.mono}, askedAt: never, calledAt: now.mono}
 	l.keys[id] = key
 	return key
 }
@@ -450,10 +465,12 @@ type entry struct {
 	Status     int      `json:"status,omitempty"`
 	DurationMs *float64 `json:"duration_ms,omitempty"`
 	Streaming  bool     `json:"streaming,omitempty"`
+	// By is the holder whose lease has decided. It stays in this process.
+	By string `json:"by,omitempty"`
 }
 
 // answerTo returns the answer to a request that this lease has admitted. Its receipt is the entry of the log.
-func (own *held) answerTo(request Request, cost int, now moment) *Answer {
+func (own *held) answerTo(request Request, cost int, now moment, by string) *Answer {
 	random, _ := hex.DecodeString(newID())
 	random[6], random[8] = random[6]&0x0f|0x70, random[8]&0x3f|0x80
 	made := own.answer.clone()
@@ -461,7 +478,7 @@ func (own *held) answerTo(request Request, cost int, now moment) *Answer {
 	made.RequestID = fmt.Sprintf("req_%012x%s", now.wall, hex.EncodeToString(random[6:]))
 	receipt, _ := json.Marshal(entry{
 		ID: made.RequestID, Lease: own.lease, At: time.UnixMilli(now.wall).UTC().Format("2006-01-02T15:04:05.000Z"), Cost: cost,
-		Method: request.Method, Path: request.Path, Route: request.Route, IP: request.IP, UserAgent: request.UserAgent,
+		Method: request.Method, Path: request.Path, Route: request.Route, IP: request.IP, UserAgent: request.UserAgent, By: by,
 	})
 	made.Receipt = ofLeaseReceipt + base64.RawURLEncoding.EncodeToString(receipt)
 	return made
@@ -498,6 +515,9 @@ func (v *Verifier) byLease(id string, request Request, isAgain bool) *Answer {
 		return nil
 	}
 	v.counts.byLease.Add(1)
+	if v.known != nil {
+		v.known.touch(id, request.IP)
+	}
 	if request.Report != nil && !*request.Report {
 		v.reportEntry(decision.Receipt, nil)
 		decision.Receipt = ""
@@ -530,11 +550,11 @@ func (v *Verifier) asked(key *share, ended question) {
 	}
 }
 
-func (v *Verifier) take(id string, asked question, cost int, found *item) *Answer {
+func (v *Verifier) take(id string, asked question, request Request, found *item) *Answer {
 	if v.leases == nil {
 		return &found.Answer
 	}
-	return v.leases.take(id, asked, most(1, cost), found, thisMoment())
+	return v.leases.take(id, asked, most(1, request.Cost), request.Shadow, found, thisMoment())
 }
 
 func (v *Verifier) keepBack(id string, asked question) {
@@ -594,7 +614,11 @@ func (c *core) renew(items []leaseItem) bool {
 			continue
 		}
 		found.Answer.Allowed = *found.Allowed
-		c.ends.note(each.id, c.leases.take(each.id, each.question, 0, found, thisMoment()))
+		decision := c.leases.take(each.id, each.question, 0, nil, found, thisMoment())
+		c.ends.note(each.id, decision)
+		if c.known != nil && !decision.Allowed {
+			c.known.note(each.id, "", decision, nil)
+		}
 	}
 	return len(answers) > 0
 }

@@ -16,11 +16,22 @@ type recorder struct {
 	status     atomic.Int32
 	isWritten  bool
 	isHijacked bool
+	hasBegun   bool
+	begins     func()
 	report     func(status int)
+}
+
+// begin notes that the response begins.
+func (r *recorder) begin() {
+	if !r.hasBegun && r.begins != nil {
+		r.hasBegun = true
+		r.begins()
+	}
 }
 
 // WriteHeader passes provisional statuses on. Only 101 among them ends a request.
 func (r *recorder) WriteHeader(status int) {
+	r.begin()
 	if !r.isWritten && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		r.status.Store(int32(status))
 		r.isWritten = true
@@ -29,12 +40,14 @@ func (r *recorder) WriteHeader(status int) {
 }
 
 func (r *recorder) Write(body []byte) (int, error) {
+	r.begin()
 	r.isWritten = true
 	return r.ResponseWriter.Write(body)
 }
 
 // ReadFrom lets the server copy a file without a buffer.
 func (r *recorder) ReadFrom(source io.Reader) (int64, error) {
+	r.begin()
 	r.isWritten = true
 	return io.Copy(r.ResponseWriter, source)
 }
@@ -62,6 +75,7 @@ func (r *recorder) Flush() { _ = r.FlushError() }
 
 // FlushError sends what is buffered.
 func (r *recorder) FlushError() error {
+	r.begin()
 	if flusher, ok := find[interface{ FlushError() error }](r.ResponseWriter); ok {
 		r.isWritten = true
 		return flusher.FlushError()
@@ -101,6 +115,7 @@ func (r *recorder) EnableFullDuplex() error {
 
 // Hijack lets the handler take over the connection, for example for a WebSocket. The request is reported as 101 when the connection is closed.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	r.begin()
 	hijacker, ok := find[http.Hijacker](r.ResponseWriter)
 	if !ok {
 		return nil, nil, http.ErrNotSupported

@@ -66,6 +66,8 @@ type reports struct {
 	mutex   sync.Mutex
 	waiting []waiting
 	later   []waiting
+	// left is how many of those that wait the flush takes that runs.
+	left    int
 	dropped int
 }
 
@@ -91,11 +93,16 @@ func (v *Verifier) Report(given Report) {
 
 // reportEntry adds the entry of a request that a lease has decided. given: its response, if it is known.
 func (v *Verifier) reportEntry(receipt string, given *Report) {
-	made := entry{}
+	made, entries := entry{}, v.entries
 	text, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(receipt, ofLeaseReceipt))
 	if err != nil || json.Unmarshal(text, &made) != nil {
 		return
 	}
+	if before := v.before.Load(); before != nil && made.By == before.holder && !before.isClosed() {
+		// The Worker takes an entry from the token to which its lease was given.
+		entries = before.entries
+	}
+	made.By = ""
 	if given != nil {
 		status, ms := given.shown()
 		made.Status, made.DurationMs, made.Streaming = status, &ms, given.Streaming
@@ -103,7 +110,7 @@ func (v *Verifier) reportEntry(receipt string, given *Report) {
 			made.Route = cutRoute(given.Route)
 		}
 	}
-	v.entries.add(made)
+	entries.add(made)
 }
 
 // shown returns the status and the duration in milliseconds, within the bounds of the Worker.
@@ -147,6 +154,10 @@ func (r *reports) add(body interface{}) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.waiting = append(r.waiting, waiting{time.Now(), body})
+	r.bound()
+}
+
+func (r *reports) bound() {
 	if over := len(r.waiting) - maxWaiting; over > 0 {
 		r.waiting = r.waiting[over:]
 		r.dropped += over
@@ -157,6 +168,10 @@ func (r *reports) add(body interface{}) {
 func (r *reports) flush() {
 	r.sending.Lock()
 	defer r.sending.Unlock()
+	// What comes meanwhile goes with the next flush, so that each flush ends.
+	r.mutex.Lock()
+	r.left = len(r.waiting)
+	r.mutex.Unlock()
 	sent := sync.WaitGroup{}
 	for lane := 0; lane < lanes; lane++ {
 		sent.Add(1)
@@ -170,6 +185,7 @@ func (r *reports) flush() {
 	defer r.mutex.Unlock()
 	r.waiting = append(r.later, r.waiting...)
 	r.later = nil
+	r.bound()
 }
 
 // sendBatches sends batches until nothing waits, or until the Worker does not take one now.
@@ -231,10 +247,8 @@ func (r *reports) take() []waiting {
 		}
 	}
 	r.dropped += len(r.waiting) - len(open)
-	count := len(open)
-	if count > reportsAtOnce {
-		count = reportsAtOnce
-	}
+	count := least(least(len(open), r.left), reportsAtOnce)
+	r.left -= count
 	r.waiting = open[count:]
 	return append([]waiting(nil), open[:count]...)
 }

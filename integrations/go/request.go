@@ -13,6 +13,7 @@ import (
 
 const (
 	maxKey       = 4096
+	maxHeader    = 2 * maxKey
 	maxPath      = 1024
 	maxUserAgent = 256
 )
@@ -146,6 +147,10 @@ func credentialOf(values []string) (string, bool) {
 	chosen := ""
 	var common []string
 	for _, joined := range values {
+		if len(joined) > maxHeader {
+			// It is longer than any credential, so it is denied without a look at its parts.
+			return joined, true
+		}
 		for _, value := range splitJoined(joined) {
 			credentials := credentialsIn(value)
 			if len(credentials) == 0 {
@@ -189,6 +194,7 @@ func inBoth(left, right []string) []string {
 		for _, other := range right {
 			if each == other {
 				both = append(both, each)
+				break
 			}
 		}
 	}
@@ -226,11 +232,11 @@ func tokensOf(value string) []string {
 	return tokens
 }
 
-// filledIn returns the texts that are not empty.
+// filledIn returns the texts that are not empty, each once.
 func filledIn(texts []string) []string {
 	var filled []string
 	for _, text := range texts {
-		if text != "" {
+		if text != "" && len(inBoth([]string{text}, filled)) == 0 {
 			filled = append(filled, text)
 		}
 	}

@@ -69,7 +69,7 @@ func play(l *leases, step []interface{}) (interface{}, interface{}) {
 		var told said
 		copy(told[:], step[7].([]interface{}))
 		asked := question{at: now(1), Want: int(number(step[3]))}
-		return usedIn(l.take("one", asked, int(number(step[4])), told.item(), now(5))), last
+		return usedIn(l.take("one", asked, int(number(step[4])), nil, told.item(), now(5))), last
 	case "lost":
 		l.keepBack("one", question{Want: int(number(step[1])), Back: backIn(step[2])})
 		return nil, nil
@@ -95,7 +95,7 @@ func TestDecidesAsInEachRecordedSchedule(t *testing.T) {
 		if err := json.Unmarshal(lines.Bytes(), &steps); err != nil {
 			t.Fatal(err)
 		}
-		l := newLeases()
+		l := newLeases("")
 		for index, step := range steps {
 			if done, expected := play(l, step); !reflect.DeepEqual(done, expected) {
 				t.Fatalf("schedule %d, step %d %v: %v, not %v", count, index, step, done, expected)

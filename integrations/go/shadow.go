@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -13,7 +14,11 @@ import (
 
 // Shadow mode: every request runs, and the service is told what it would have decided, in groups.
 
-const maxGroups = 500
+const (
+	maxGroups = 500
+	// A shorter text is no secret.
+	minSecret = 4
+)
 
 // detached has the values of a context, and no end. A decision beside a request goes on when the request has ended.
 type detached struct{ context.Context }
@@ -30,15 +35,17 @@ func (v *Verifier) decide(r *http.Request) (*Answer, <-chan *Answer) {
 	}
 	asked := r.Clone(detached{r.Context()})
 	beside := make(chan *Answer, 1)
+	v.beside.Add(1)
 	if v.options.Enforcement == nil {
-		go func() { beside <- v.noted(asked, v.decidedSafely(asked)) }()
+		go v.note(beside, asked, func() *Answer { return v.decidedSafely(asked) })
 		return nil, beside
 	}
 	decision := v.decidedSafely(asked)
 	if decision == nil || decision.Enforced {
+		v.beside.Add(-1)
 		return decision, nil
 	}
-	go func() { beside <- v.noted(asked, decision) }()
+	go v.note(beside, asked, func() *Answer { return decision })
 	return nil, beside
 }
 
@@ -54,10 +61,13 @@ func (v *Verifier) recovered(name string) {
 	}
 }
 
-// noted notes a decision beside what the team's own check says, and returns it.
-func (v *Verifier) noted(r *http.Request, decision *Answer) *Answer {
+// note notes a decision beside what the team's own check says, and sends it on.
+func (v *Verifier) note(beside chan<- *Answer, r *http.Request, decide func() *Answer) {
+	defer v.beside.Add(-1)
+	decision := decide()
+	beside <- decision
 	if decision == nil {
-		return nil
+		return
 	}
 	own := v.compared(r)
 	var sent []string
@@ -65,12 +75,29 @@ func (v *Verifier) noted(r *http.Request, decision *Answer) *Answer {
 		sent = append(sent, r.Header.Values(name)...)
 	}
 	key, _ := credentialOf(sent)
-	path := sentPath(r)
-	for _, token := range filledIn(tokensOf(key)) {
-		path = strings.ReplaceAll(path, token, "***")
+	v.shadow.note(decision, own, idOf(key), Request{Method: r.Method, Path: withoutCredentials(sentPath(r), sent)}.described())
+}
+
+// withoutCredentials returns a path in which no credential can be read. values: those of the headers in which it may be.
+func withoutCredentials(path string, values []string) string {
+	for _, joined := range values {
+		if len(joined) > maxHeader {
+			return "/***"
+		}
+		for _, value := range splitJoined(joined) {
+			for _, secret := range credentialsIn(value) {
+				if len(secret) < minSecret {
+					continue
+				}
+				path = strings.ReplaceAll(path, secret, "***")
+				// A client can encode characters of it.
+				if plain, err := url.PathUnescape(path); err != nil || strings.Contains(plain, secret) {
+					return "/***"
+				}
+			}
+		}
 	}
-	v.shadow.note(decision, own, idOf(key), Request{Method: r.Method, Path: path}.described())
-	return decision
+	return path
 }
 
 func (v *Verifier) compared(r *http.Request) (own string) {
@@ -83,6 +110,13 @@ func (v *Verifier) compared(r *http.Request) (own string) {
 		return "allowed"
 	}
 	return "denied"
+}
+
+// entered notes the entry of a request that a lease has decided. Nobody will report its response.
+func (v *Verifier) entered(beside <-chan *Answer) {
+	if decision := <-beside; decision != nil && strings.HasPrefix(decision.Receipt, ofLeaseReceipt) {
+		v.reportEntry(decision.Receipt, nil)
+	}
 }
 
 func (v *Verifier) reportBeside(beside <-chan *Answer, made Report) {
@@ -176,7 +210,12 @@ func (s *shadow) note(decision *Answer, own, id string, request Request) {
 func (s *shadow) flush() {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	for s.sent != nil || s.take() {
+	// A message that was lost, and then what waits. What comes meanwhile goes with the next flush.
+	rounds := 1
+	if s.sent != nil {
+		rounds = 2
+	}
+	for ; rounds > 0 && (s.sent != nil || s.take()); rounds-- {
 		body, _ := json.Marshal(s.sent)
 		ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 		status, text, err := s.core.post(ctx, "/shadow", body)

@@ -134,7 +134,7 @@ func (v *Verifier) ask(ctx context.Context, id string, key *share, request Reque
 				v.keepBack(id, asked)
 				return nil, failed
 			}
-			decision := v.take(id, asked, request.Cost, found)
+			decision := v.take(id, asked, request, found)
 			v.shares.note(id, decision)
 			v.mutex.Lock()
 			if isRemoving(decision.Status) {
@@ -265,7 +265,11 @@ func (c *core) post(ctx context.Context, path string, body []byte) (int, []byte,
 	if err != nil {
 		return 0, nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+c.options.Token)
+	token := c.options.Token
+	if path == "/reports" || path == "/shadow" {
+		token, _ = c.newest.Load().(string)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", userAgent)
 	return c.do(request)

@@ -1,9 +1,12 @@
 import { createHash } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Slots } from "./slots.js";
 
 // Migration on first use: the team's own check accepts a credential that the service does not know, once, and the service decides from then on.
 
 const checksAtOnce = 4;
+/** The time for one check, in milliseconds. */
+const checkMs = 5000;
 /** The requests that wait for a check, and how long, in milliseconds. */
 const maxWaiting = 64;
 const waitMs = 2000;
@@ -39,6 +42,20 @@ export class Adoption {
     return this.#forms.length > 0;
   }
 
+  /** A check that hangs would keep its place. */
+  async #checkInTime(token) {
+    const timer = new AbortController();
+    const late = sleep(checkMs, undefined, { signal: timer.signal }).then(() => {
+      throw new Error("the check has not ended in time");
+    });
+    try {
+      return await Promise.race([this.#check(token), late]);
+    } finally {
+      timer.abort();
+      late.catch(() => {});
+    }
+  }
+
   /** Returns what `adopt` returns if the check accepts the credential, "busy" if too much failed or runs, or "refused". `adopt`: tells the service. */
   async tryOnce(token, ip, now, adopt) {
     if (!this.#forms.some((form) => hasForm(token, form))) return "refused";
@@ -48,7 +65,7 @@ export class Adoption {
     if (this.#failures.second !== second) this.#failures = { second, ofAddress: new Map() };
     const failures = this.#failures.ofAddress.get(ip) ?? 0;
     if (failures >= maxFailuresOfAddress) return "busy";
-    const checked = await this.#slots.run(performance.now() + waitMs, async () => ({ owner: await this.#check(token) }));
+    const checked = await this.#slots.run(performance.now() + waitMs, async () => ({ owner: await this.#checkInTime(token) }));
     if (checked === null) return "busy";
     const { owner } = checked;
     if (typeof owner === "string" && owner !== "") {

@@ -1,4 +1,4 @@
-import { credentialOf, idOf, later, tokenOf } from "./request.js";
+import { credentialOf, idOf, later, withoutCredentials } from "./request.js";
 
 // Which requests are decided, what they need, and what a denial says: the part that all frameworks share.
 
@@ -28,10 +28,10 @@ const passed = { allowed: true, passes: true, status: 200, code: null, headers: 
 
 /**
  * Returns the segments of a path in lower case, or null for a path that servers read in different ways: with an encoded slash, dots, a second slash, a
- * backslash, a fragment or a control character.
+ * backslash, a semicolon, a fragment or a control character.
  */
 function segmentsOf(path) {
-  if (!path.startsWith("/") || /[#\\]|\/\/|%(?:2f|5c)/i.test(path)) return null;
+  if (!path.startsWith("/") || /[#\\;]|\/\/|%(?:2f|5c|3b|25(?:2e|2f|5c|3b))/i.test(path)) return null;
   const parts = path.replace(/\/$/, "").split("/").slice(1);
   try {
     const segments = parts.map((part) => decodeURIComponent(part).toLowerCase());
@@ -83,7 +83,7 @@ export class Gate {
     const decided = this.#decided(request, options);
     const answer = options.enforce ? await decided.catch(() => null) : null;
     if (answer?.passes || answer?.enforced) return answer;
-    return { ...passed, beside: this.#note(request, options, decided, checked) };
+    return { ...passed, beside: this.#verifier.beside(this.#note(request, options, decided, checked)) };
   }
 
   /** Returns what the team's own check says about a request, or null. */
@@ -99,11 +99,10 @@ export class Gate {
   /** Notes a decision beside a request. Never throws: a function of the team that fails changes nothing in shadow mode. */
   async #note({ method, path, valuesOf }, options, decided, checked) {
     try {
-      const credential = credentialOf(valuesIn(options, valuesOf)) ?? "";
+      const values = valuesIn(options, valuesOf);
       const [answer, own] = await Promise.all([decided, checked]);
-      const token = tokenOf(credential);
-      const shown = token === "" ? path : path.replaceAll(token, "***");
-      if (!answer.passes) this.#verifier.noteShadow({ answer, own, id: idOf(credential), method, path: shown });
+      const found = { answer, own, id: idOf(credentialOf(values) ?? ""), method, path: withoutCredentials(path, values) };
+      if (!answer.passes) this.#verifier.noteShadow(found);
       return answer;
     } catch (error) {
       this.#verifier.sayOf("shadow mode", error);
@@ -111,7 +110,7 @@ export class Gate {
     }
   }
 
-  async #decided({ method, path, ip, valuesOf, raw, hasBody = false }, options) {
+  async #decided({ method, path, clientIp, valuesOf, raw, hasBody = false }, options) {
     const { skip } = options;
     const plain = path.split("?")[0];
     if (Array.isArray(skip) ? skip.includes(plain) : skip?.(raw)) return passed;
@@ -128,7 +127,7 @@ export class Gate {
       key,
       method,
       path,
-      ip,
+      ip: this.#safely("clientIp", () => clientIp(raw)),
       ...(scope && { scope }),
       ...(scopes && { scopes }),
       ...(cost && { cost }),
@@ -138,8 +137,20 @@ export class Gate {
     });
     if (mayBeForeign && answer.foreign) return passed;
     if (needs !== null || !answer.allowed) return answer;
+    // In shadow mode, the request runs, and its own response is reported.
+    if (options.mode === "shadow" && !answer.enforced) return { ...noRoute(), receipt: answer.receipt };
     this.#verifier.report({ receipt: answer.receipt, status: 404, durationMs: 0 });
-    return noRoute();
+    return { ...noRoute(), enforced: answer.enforced };
+  }
+
+  /** Returns what a function of the team returns, or undefined if it fails. */
+  #safely(name, run) {
+    try {
+      return run();
+    } catch (error) {
+      this.#verifier.sayOf(name, error);
+      return undefined;
+    }
   }
 
   /** Returns the headers of a denial. A page of an allowed origin can read it. */
@@ -171,7 +182,12 @@ export class Gate {
       if (!streaming) forget?.();
       if (isReported) return;
       isReported = true;
-      const response = { status, durationMs: performance.now() - startedAt, route: routeOf(), ...(streaming && { streaming }) };
+      const response = {
+        status,
+        durationMs: performance.now() - startedAt,
+        route: this.#safely("route", routeOf),
+        ...(streaming && { streaming }),
+      };
       const send = ({ receipt }) => this.#verifier.report({ receipt, ...response });
       if (answer.beside) answer.beside.then(send);
       else send(answer);

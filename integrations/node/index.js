@@ -34,12 +34,15 @@ function setHeaders(res, headers) {
 
 const addressOf = (request) => request.socket.remoteAddress;
 
+/** Returns whether the client of a response has gone away. The responses of HTTP/2 say so only by their stream. */
+const isGone = (res) => Boolean(res.destroyed || res.stream?.destroyed);
+
 /** Decides about a request of node:http. `raw`: the request as the team's functions get it. */
-function decideNode(gate, req, ip, { raw = req, own } = {}) {
+function decideNode(gate, req, clientIp, { raw = req, own } = {}) {
   removeVerified(req);
   // In HTTP/2, no header announces a body.
   const hasBody = req.httpVersionMajor > 1 && req.stream?.endAfterHeaders !== true;
-  return gate.decide({ method: req.method, path: req.originalUrl ?? req.url, valuesOf: valuesIn(req), ip, raw, hasBody }, own);
+  return gate.decide({ method: req.method, path: req.originalUrl ?? req.url, valuesOf: valuesIn(req), clientIp, raw, hasBody }, own);
 }
 
 /** Reports the response to a request that runs when it is finished. Returns the identity of the request. */
@@ -51,10 +54,10 @@ function followNode(gate, answer, res, routeOf) {
 }
 
 /** Handles a request of node:http. Returns whether it may run. */
-async function handleNode(gate, req, res, ip, routeOf) {
-  const answer = await decideNode(gate, req, ip);
+async function handleNode(gate, req, res, clientIp, routeOf) {
+  const answer = await decideNode(gate, req, clientIp);
   // The client has gone away, or something else has responded, for example a timer of the team's.
-  if (res.destroyed || res.headersSent) {
+  if (isGone(res) || res.headersSent) {
     if (answer.allowed) gate.follow(answer, () => routeOf(req)).report(res.headersSent ? res.statusCode : clientGone);
     return false;
   }
@@ -82,7 +85,7 @@ export async function verifyUpgrade(verifier, req, { route, clientIp = addressOf
   const { socket } = req;
   // A connection that breaks would otherwise end the process, as long as nobody else listens.
   socket.on("error", () => {});
-  const answer = await decideNode(gate, req, clientIp(req));
+  const answer = await decideNode(gate, req, clientIp);
   const isOpen = answer.allowed && !socket.destroyed;
   const { verified, report, statusBy } = answer.allowed ? gate.follow(answer, () => route?.(req)) : { verified: null };
   statusBy?.(() => 101);
@@ -106,7 +109,7 @@ export function express(verifier, { clientIp = ({ ip }) => ip, ...options } = {}
   const gate = new Gate(verifier, options);
   const routeOf = (req) => (req.route ? `${req.baseUrl}${req.route.path}` : undefined);
   return (req, res, next) => {
-    handleNode(gate, req, res, clientIp(req), routeOf).then((runs) => runs && next(), next);
+    handleNode(gate, req, res, clientIp, routeOf).then((runs) => runs && next(), next);
   };
 }
 
@@ -114,7 +117,16 @@ export function express(verifier, { clientIp = ({ ip }) => ip, ...options } = {}
 export function nodeHttp(verifier, handler, { route, clientIp = addressOf, ...options } = {}) {
   const gate = new Gate(verifier, options);
   return async (req, res) => {
-    if (await handleNode(gate, req, res, clientIp(req), (request) => route?.(request))) await handler(req, res);
+    let runs = false;
+    try {
+      runs = await handleNode(gate, req, res, clientIp, (request) => route?.(request));
+    } catch (error) {
+      // A function of the team has failed. Nobody catches what this listener throws, and the process would end.
+      verifier.sayOf("a function of yours", error);
+      if (res.headersSent) res.destroy();
+      else res.writeHead(500).end();
+    }
+    if (runs) await handler(req, res);
   };
 }
 
@@ -125,9 +137,9 @@ export const fastify = Object.assign(
     app.decorateRequest("verified", null);
     app.addHook("onRequest", async (request, reply) => {
       const own = request.routeOptions.config?.verify;
-      const answer = await decideNode(gate, request.raw, clientIp(request), { raw: request, own });
+      const answer = await decideNode(gate, request.raw, clientIp, { raw: request, own });
       const routeOf = () => request.routeOptions.url;
-      if (reply.raw.destroyed || reply.raw.headersSent) {
+      if (isGone(reply.raw) || reply.raw.headersSent) {
         if (answer.allowed) gate.follow(answer, routeOf).report(reply.raw.headersSent ? reply.raw.statusCode : clientGone);
         return reply.hijack();
       }
@@ -161,10 +173,13 @@ export function hono(verifier, { clientIp = (c) => c.env?.incoming?.socket?.remo
     // `Headers` joins repeated headers.
     const valuesOf = (name) => [c.req.header(name) ?? ""];
     const path = new URL(c.req.url).pathname;
-    const answer = await gate.decide({ method: c.req.method, path, valuesOf, ip: clientIp(c), raw: c });
+    const deciding = gate.decide({ method: c.req.method, path, valuesOf, clientIp, raw: c });
+    // A request whose client goes away would otherwise stop half way, with its place in the line.
+    if (isWorkers) c.executionCtx.waitUntil(deciding.catch(() => {}).then(() => verifier.flush()));
+    const answer = await deciding;
     const routeOf = () => c.req.matchedRoutes?.findLast(({ path: form, method }) => method !== "ALL" && !form.endsWith("*"))?.path;
     const outgoing = c.env?.outgoing;
-    if (c.req.raw.signal?.aborted || outgoing?.destroyed) {
+    if (c.req.raw.signal?.aborted || (outgoing && isGone(outgoing))) {
       if (answer.allowed) gate.follow(answer, routeOf).report(clientGone);
       return c.body(null, clientGone);
     }

@@ -7,6 +7,13 @@ const maxCredentials = 10_000;
 const maxAddresses = 16;
 const removing = [401, 403, 422];
 
+/** Notes that an address was served now. The order of the map is the order of use. */
+function noteAddress(addresses, ip) {
+  addresses.delete(ip);
+  addresses.set(ip, Date.now());
+  if (addresses.size > maxAddresses) addresses.delete(addresses.keys().next().value);
+}
+
 /** The credentials that the Worker has allowed, by their hashes. */
 export class Known {
   #credentials = new Map();
@@ -22,10 +29,14 @@ export class Known {
     // The order of the map is the order of use.
     this.#credentials.delete(id);
     this.#credentials.set(id, { text, addresses, deniedUntil: Math.max(known?.deniedUntil ?? 0, ...usedUp) });
-    addresses.delete(ip);
-    addresses.set(ip, Date.now());
-    if (addresses.size > maxAddresses) addresses.delete(addresses.keys().next().value);
+    noteAddress(addresses, ip);
     if (this.#credentials.size > maxCredentials) this.#credentials.delete(this.#credentials.keys().next().value);
+  }
+
+  /** Notes a request that a lease has admitted. */
+  touch(id, ip) {
+    const known = this.#credentials.get(id);
+    if (known) noteAddress(known.addresses, ip);
   }
 
   /** Returns the account and the key of a request that may pass without the Worker, or null. */

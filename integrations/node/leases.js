@@ -73,6 +73,8 @@ export class Leases {
     // A cost that the Worker would not accept is not for a lease either.
     if (!Number.isInteger(cost) || cost < 1) return null;
     const own = known.held.find((each) => isUsable(each, cost, now.mono) && now.wall >= each.wall.askedAt && now.wall < each.wall.until);
+    // Shadow mode enforces for the accounts that each place names.
+    if (request.shadow && JSON.stringify(request.shadow) !== known.enforcedFor) return null;
     if (!own || request.request_id !== undefined || known.hasAddresses || !hasScopes(own.answer.key.scopes, request)) return null;
     const { expires_at: end } = own.answer.key;
     if (end !== null && now.wall >= Date.parse(end)) return null;
@@ -98,10 +100,10 @@ export class Leases {
   }
 
   /**
-   * Takes note of an answer. `at` and `want`: the time before the call, and what it asked. `cost`: the units of its request. Returns the answer as the client of
+   * Takes note of an answer. `at` and `want`: the time before the call, and what it asked. `cost`, `shadow`: those of its request. Returns the answer as the client of
    * the team sees it: the Worker counts units as used that this process holds.
    */
-  take(id, { at, want, cost = 0 }, answer, now) {
+  take(id, { at, want, cost = 0, shadow }, answer, now) {
     const before = this.#keys.get(id);
     if (!answer.allowed) {
       if (before && want > 0) before.askedAt = Number.NEGATIVE_INFINITY;
@@ -111,7 +113,7 @@ export class Leases {
     const known = before ?? this.#added(id, now);
     if (want > 0) known.askedAt = Number.NEGATIVE_INFINITY;
     // A renewal has no request, so its answer does not know for which accounts shadow mode enforces.
-    if (cost > 0) known.isEnforced = answer.enforced;
+    if (cost > 0) Object.assign(known, { isEnforced: answer.enforced, enforcedFor: JSON.stringify(shadow) });
     const earlier = known.held.filter((own) => own.answer.order < answer.order);
     const unused = earlier.length > 0 ? earlier.reduce((sum, own) => sum + own.unused, 0) + returning(known) : 0;
     if (answer.lease) this.#hold(known, at, answer);

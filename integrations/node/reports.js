@@ -38,7 +38,8 @@ export class Reports {
   #dropped = 0;
   #timer = null;
   #sending = Promise.resolve();
-
+  /** The flush that begins when the one that runs has ended. */
+  #next = null;
   #member;
 
   /** `member`: what is sent, "reports" or "entries". `post`: sends them, and returns the status and the text of the answer, or throws if the Worker cannot be reached. `say`: writes to the log. */
@@ -55,15 +56,23 @@ export class Reports {
   add(given) {
     if (!given.receipt) return;
     this.#waiting.push({ at: Date.now(), report: this.#member === "reports" ? reportOf(given) : entryOf(given) });
-    if (this.#waiting.length > maxWaiting) this.#drop(this.#waiting.splice(0, this.#waiting.length - maxWaiting));
+    this.#bound();
     this.#schedule();
+  }
+
+  #bound() {
+    if (this.#waiting.length > maxWaiting) this.#drop(this.#waiting.splice(0, this.#waiting.length - maxWaiting));
   }
 
   /** Sends all reports that wait. Returns when they are sent, or when the Worker does not take them now. */
   flush() {
     clearTimeout(this.#timer);
     this.#timer = null;
-    this.#sending = this.#sending.then(() => this.#send());
+    this.#next ??= this.#sending.then(() => {
+      this.#next = null;
+      return this.#send();
+    });
+    this.#sending = this.#next;
     return this.#sending;
   }
 
@@ -84,18 +93,28 @@ export class Reports {
     const isOpen = ({ at }) => Date.now() < at + openMs;
     this.#drop(this.#waiting.filter((each) => !isOpen(each)));
     this.#waiting = this.#waiting.filter(isOpen);
-    const later = await Promise.all(Array.from({ length: lanes }, () => this.#sendBatches()));
-    this.#waiting.unshift(...later.flat());
+    // What comes meanwhile goes with the next flush, so that each flush ends.
+    const left = { count: this.#waiting.length };
+    const later = await Promise.all(Array.from({ length: lanes }, () => this.#sendBatches(left)));
+    this.#waiting = [...later.flat(), ...this.#waiting];
+    this.#bound();
     if (this.#waiting.length > 0) this.#schedule();
   }
 
-  /** Sends batches until nothing waits, or until the Worker does not take one now. Returns what has to wait. */
-  async #sendBatches() {
+  #take(left) {
+    const batch = this.#waiting.splice(0, Math.min(atOnce, left.count));
+    // Some of them may have been dropped.
+    left.count = batch.length === 0 ? 0 : left.count - batch.length;
+    return batch;
+  }
+
+  /** Sends batches until none of `left` waits, or until the Worker does not take one now. Returns what has to wait. */
+  async #sendBatches(left) {
     const batches = [];
     const later = [];
     let halvings = 0;
-    while (batches.length > 0 || this.#waiting.length > 0) {
-      const batch = batches.pop() ?? this.#waiting.splice(0, atOnce);
+    while (batches.length > 0 || left.count > 0) {
+      const batch = batches.pop() ?? this.#take(left);
       const results = halvings > maxHalvings ? null : await this.#results(batch);
       if (results === null) {
         later.push(batch, ...batches.reverse());

@@ -4,6 +4,8 @@ import { isIP } from "node:net";
 // What a client sends about a request. Path, method and address only describe it: they are cut or left out, and never lead to a denial.
 
 const maxPath = 1024;
+/** A shorter text is no secret. */
+const minSecret = 4;
 const methodForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 /** The schemes that are followed by the credential itself. */
 const scheme = /^(?:bearer|token|api-?key)(?:\s+|$)/i;
@@ -70,6 +72,18 @@ function credentialsIn(value) {
   if (!basic.test(text)) return tokensOf(text).filter(Boolean);
   const [user, ...password] = Buffer.from(text.replace(basic, ""), "base64").toString("utf8").split(":");
   return [user, password.join(":")].filter(Boolean);
+}
+
+/** Returns a path in which no credential can be read. `values`: those of the headers in which it may be. */
+export function withoutCredentials(path, values) {
+  const secrets = values
+    .flatMap(splitJoined)
+    .flatMap(credentialsIn)
+    .filter(({ length }) => length >= minSecret);
+  const shown = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), path);
+  // A client can encode characters of it.
+  const plain = shown.replaceAll(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return secrets.some((secret) => plain.includes(secret)) ? "/***" : shown;
 }
 
 /** Returns the one credential in the values of headers, an empty string if there is none, or null if there are two different ones. */

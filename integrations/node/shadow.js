@@ -58,7 +58,8 @@ export class Shadow {
   }
 
   async #send() {
-    while (this.#sent !== null || this.#groups.size > 0) {
+    // A message that was lost, and then what waits. What comes meanwhile goes with the next flush.
+    for (let rounds = this.#sent === null ? 1 : 2; rounds > 0 && (this.#sent !== null || this.#groups.size > 0); rounds--) {
       this.#sent ??= { sequence: ++this.#sequence, findings: this.#taken() };
       try {
         const status = await this.#post(this.#sent);

@@ -165,6 +165,8 @@ export class Verifier {
   #logger;
   #onDecision;
   #counts = { decisions: 0, denied: 0, degraded: 0 };
+  /** The decisions of shadow mode that run beside their requests. */
+  #beside = new Set();
   /** The connections that are open, by credential. */
   #open = new Map();
 
@@ -288,6 +290,7 @@ export class Verifier {
     if (request.key.length > maxKeyLength) return tooLong();
     const near = this.#leases?.admit(id, request, thisMoment());
     if (near) {
+      this.#known?.touch(id, request.ip ?? "");
       this.#renewSoon(this.#leases.isRunningOut(id, thisMoment()) ? renewMs : watchMs);
       return near;
     }
@@ -306,6 +309,13 @@ export class Verifier {
     else this.#reports.add(report);
   }
 
+  /** Follows a decision of shadow mode, so that a flush waits for it. */
+  beside(deciding) {
+    this.#beside.add(deciding);
+    deciding.finally(() => this.#beside.delete(deciding));
+    return deciding;
+  }
+
   /** Notes what shadow mode has found about a request. */
   noteShadow(finding) {
     this.#shadow.note(finding);
@@ -316,14 +326,16 @@ export class Verifier {
     this.#say(`${name} has failed: ${error?.message}`);
   }
 
-  /** Sends all reports that wait. */
+  /** Sends all reports that wait. On Workers, this also waits for probes, because a request ends what it has begun. */
   async flush() {
-    await Promise.all([this.#reports.flush(), this.#entries.flush(), this.#shadow.flush()]);
+    if (this.#beside.size > 0) await waitFor(Promise.allSettled(this.#beside), performance.now() + this.#timeoutMs);
+    await Promise.all([this.#reports.flush(), this.#entries.flush(), this.#shadow.flush(), isWorkers && this.#probing]);
   }
 
   /** Sends all reports that wait. Call it when the process stops. */
   async close() {
     clearTimeout(this.#renewal);
+    await this.flush();
     await Promise.all([this.#reports.close(), this.#entries.close(), this.#shadow.flush(), this.#giveAllBack()]);
   }
 
@@ -348,7 +360,9 @@ export class Verifier {
       const item = { key: sent, request: rest, ...question };
       const body = JSON.stringify(question ? { holder: this.#holder(), protocol: 1, keys: [item] } : { key: sent, ...rest });
       const take = ({ answer: sentAnswer, text }) => {
-        const answer = this.#leases?.take(id, { at, ...question, cost: request.cost ?? 1 }, sentAnswer, thisMoment()) ?? sentAnswer;
+        const answer =
+          this.#leases?.take(id, { at, ...question, cost: request.cost ?? 1, shadow: request.shadow }, sentAnswer, thisMoment()) ??
+          sentAnswer;
         if (question) this.#renewSoon(watchMs);
         this.#shares.note(id, answer);
         if ([401, 403, 422].includes(answer.status)) key.deniedAt = performance.now();
@@ -427,6 +441,7 @@ export class Verifier {
         const answer = data[index];
         if (!answer || answer.retry) this.#leases.keepBack(item.id, item);
         else this.#leases.take(item.id, { at, want: item.want }, answer, thisMoment());
+        if (answer && !answer.retry && !answer.allowed) this.#known?.note(item.id, "", answer);
         if (answer && endsConnections(answer)) this.#endConnections(item.id, answer.code);
       }
     } catch (error) {

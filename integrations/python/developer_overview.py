@@ -20,6 +20,7 @@ import json
 import logging
 import math
 import os
+import queue
 import re
 import socket
 import ssl
@@ -38,6 +39,7 @@ USER_AGENT = "developer-overview-python/0.1.0 (protocol 1)"
 KEY_HEADERS = ("authorization", "x-api-key")
 MAX_KEY = 4096
 MAX_PATH = 1024
+MIN_SECRET = 4  # A shorter text is no secret.
 # The calls at the same time, and the requests that wait for one of them: for one credential, for one account, and for one event loop. A loop has as
 # many connections as calls.
 OF_CREDENTIAL, OF_ACCOUNT, OF_LOOP = (16, 112), (16, 496), (256, 4096)
@@ -55,6 +57,8 @@ STREAM_S = 570  # A response that still runs is reported before that.
 MAX_GROUPS = 500  # The groups of findings of shadow mode that wait.
 BESIDE_THREADS, MAX_BESIDE = 64, 1000  # The threads that decide in shadow mode, and the requests that wait for one of them.
 MAX_HALVINGS = 100  # A batch is halved at most this often until the next second.
+IDLE_S = 30.0  # A connection that nobody has used for this time is closed.
+LAST_S = 2.0  # The time for the last calls of a process that ends.
 QUIET_S = 10.0  # The time between two lines in the log.
 
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}")
@@ -195,6 +199,15 @@ def credential_of(values):
     return next((value for value in filled if _BASIC.match(value.strip())), filled[0])
 
 
+def _without_credentials(path, values):
+    """Returns a path in which no credential can be read. values: those of the headers in which it may be."""
+    secrets = [secret for value in values for part in _JOINED.split(value) for secret in _credentials_in(part) if len(secret) >= MIN_SECRET]
+    for secret in secrets:
+        path = path.replace(secret, "***")
+    # A client can encode characters of it.
+    return "/***" if any(secret in unquote(path) for secret in secrets) else path
+
+
 def _id_of(key):
     """Returns the id under which this process knows a credential. The text itself is never kept."""
     token = next((each for each in _tokens_of(key) if each), "")
@@ -283,10 +296,7 @@ class _Reports:
             report["route"] = str(route).encode("utf-16-le", "surrogatepass")[:400].decode("utf-16-le", "replace")
         with self._lock:
             self._waiting.append((time.time(), report))
-            over = len(self._waiting) - MAX_WAITING
-            if over > 0:
-                self._dropped += over
-                del self._waiting[:over]
+            self._bound()
 
     def flush(self):
         """Sends all reports that wait. Returns when they are sent, or when the Worker does not take them now."""
@@ -294,8 +304,14 @@ class _Reports:
             later = []
             batches = []
             halvings = 0
-            while True:
-                batch = batches.pop() if batches else self._take()
+            # What comes meanwhile goes with the next flush, so that each flush ends.
+            left = len(self._waiting)
+            while batches or left > 0:
+                if batches:
+                    batch = batches.pop()
+                else:
+                    batch = self._take(left)
+                    left = left - len(batch) if batch else 0
                 if not batch:
                     break
                 results = None if halvings > MAX_HALVINGS else self._results(batch)
@@ -316,14 +332,22 @@ class _Reports:
                 self._dropped += sum(result.get("status") not in (200, 503) for result in results[: len(batch)])
             with self._lock:
                 self._waiting[:0] = later
+                self._bound()
 
-    def _take(self):
+    def _bound(self):
+        over = len(self._waiting) - MAX_WAITING
+        if over > 0:
+            self._dropped += over
+            del self._waiting[:over]
+
+    def _take(self, most):
         with self._lock:
             now = time.time()
             waiting = [(at, report) for at, report in self._waiting if now < at + OPEN_S]
             self._dropped += len(self._waiting) - len(waiting)
-            self._waiting = waiting[REPORTS_AT_ONCE:]
-            return waiting[:REPORTS_AT_ONCE]
+            count = min(REPORTS_AT_ONCE, most)
+            self._waiting = waiting[count:]
+            return waiting[:count]
 
     def _results(self, batch):
         """Returns the results of a batch, "refused" if the Worker does not accept it as it is, or None if the batch has to wait."""
@@ -361,8 +385,6 @@ class _Shadow:
         account, key_named = (None if is_ordinary else (answer[name] or {}).get("id") for name in ("account", "key"))
         credential = _id_of(key).hex()[:16] if own and answer["code"] == "invalid_key" else None
         group = (account, key_named, None if answer["allowed"] else answer["code"], said, credential)
-        for token in filter(None, _tokens_of(key)):
-            path = path.replace(token, "***")
         with self._lock:
             if group not in self._groups and len(self._groups) >= MAX_GROUPS:
                 self.dropped += 1
@@ -373,7 +395,10 @@ class _Shadow:
     def flush(self):
         """Sends what waits. Returns when it is sent, or when the Worker does not take it now."""
         with self._sending:
-            while self._sent or self._take():
+            # A message that was lost, and then what waits. What comes meanwhile goes with the next flush.
+            for _ in range(2 if self._sent else 1):
+                if not (self._sent or self._take()):
+                    return
                 try:
                     status, text = self._post(json.dumps(self._sent))
                 except NoDecision as error:
@@ -392,6 +417,44 @@ class _Shadow:
             self._groups, self._sequence = {}, self._sequence + bool(findings)
         self._sent = {"holder": self._holder, "sequence": self._sequence, "findings": findings} if findings else None
         return self._sent
+
+
+class _Pool:
+    """Threads that end with the process. A process that ends would wait for those of concurrent.futures."""
+
+    def __init__(self, threads, most):
+        self._max_threads, self._most = threads, most
+        self._lock, self._work = threading.Lock(), queue.SimpleQueue()
+        self._threads = self.pending = 0
+
+    def run(self, work):
+        """Returns the future of work, or None if too much waits or this machine has no thread left."""
+        future = concurrent.futures.Future()
+        with self._lock:
+            if self.pending >= self._most:
+                return None
+            if self._threads <= self.pending and self._threads < self._max_threads:
+                try:
+                    threading.Thread(target=self._run, daemon=True).start()
+                    self._threads += 1
+                except RuntimeError:
+                    if self._threads == 0:
+                        return None
+            self.pending += 1
+        self._work.put((future, work))
+        return future
+
+    def _run(self):
+        while True:
+            future, work = self._work.get()
+            try:
+                result = work()
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            with self._lock:
+                self.pending -= 1
 
 
 class _Slots:
@@ -560,7 +623,7 @@ class _Threads(_Caller):
             self._local.connection = connection
         return response.status, text
 
-    async def call(self, path, body, seconds):
+    async def call(self, path, body, seconds, is_again):
         return self.post(path, body, seconds)
 
     async def wait(self, future, seconds):
@@ -574,22 +637,22 @@ class _Loop(_Caller):
         super().__init__(_Slots, OF_LOOP)
         self._address, self._answered = address, answered
         self._idle = []
-        self._resolver = concurrent.futures.ThreadPoolExecutor(1, "developer_overview")
+        self._resolver = _Pool(1, 16)
         self._lookup = None
 
-    async def call(self, path, body, seconds):
+    async def call(self, path, body, seconds, is_again):
         try:
-            return await asyncio.wait_for(self._post(path, body), seconds)
+            return await asyncio.wait_for(self._post(path, body, is_again), seconds)
         except (OSError, asyncio.TimeoutError) as error:
             raise _failure(error) from error
 
     async def wait(self, future, seconds):
         await asyncio.wait([asyncio.wrap_future(future)], timeout=max(0, seconds))
 
-    async def _post(self, path, body):
+    async def _post(self, path, body, is_again):
         data = body.encode()
         lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in self._address.headers.items())]
-        reader, writer = self._kept() or await self._connect()
+        reader, writer = self._kept(is_again) or await self._connect()
         keeps = False
         try:
             writer.write("\r\n".join([*lines, f"Content-Length: {len(data)}", "", ""]).encode("latin-1") + data)
@@ -602,21 +665,24 @@ class _Loop(_Caller):
             return status, text
         finally:
             if keeps:
-                self._idle.append((reader, writer))
+                self._idle.append((time.monotonic(), reader, writer))
             else:
                 writer.close()
 
-    def _kept(self):
-        while self._idle:
-            reader, writer = self._idle.pop()
-            if not reader.at_eof() and not writer.is_closing():
+    def _kept(self, is_again):
+        """Returns a connection that was used a moment ago. Networks forget those that are quiet, so a call that failed takes a new one."""
+        while self._idle and not is_again:
+            used_at, reader, writer = self._idle.pop()
+            if time.monotonic() - used_at < IDLE_S and not reader.at_eof() and not writer.is_closing():
                 return reader, writer
             writer.close()
         return None
 
     async def _connect(self):
         if self._lookup is None or self._lookup.done():
-            found = self._resolver.submit(socket.getaddrinfo, self._address.host, self._address.port, 0, socket.SOCK_STREAM)
+            found = self._resolver.run(lambda: socket.getaddrinfo(self._address.host, self._address.port, 0, socket.SOCK_STREAM))
+            if found is None:
+                raise NoDecision("this machine has no thread left", is_local=True, again=True)
             self._lookup = asyncio.wrap_future(found)
             self._lookup.add_done_callback(lambda done: done.cancelled() or done.exception())
         failure = OSError("the name has no address")
@@ -672,7 +738,7 @@ class Verifier:
         if on_unavailable not in PAUSE_S:
             raise ValueError('on_unavailable must be "deny" or "known"')
         self._address = _Address(url, token)
-        self._timeout = timeout
+        self.timeout = timeout
         self._on_decision = on_decision
         self._log = logger
         self._counts = {"decisions": 0, "denied": 0, "degraded": 0}
@@ -691,12 +757,13 @@ class Verifier:
 
     def _restart(self):
         """Begins with nothing that another process uses: its connections, its locks, its thread, and the reports that it sends itself."""
+        self._call_s = REPORT_TIMEOUT_S
         self._threads = _Threads(self._address, self._answered)
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._reports = _Reports(lambda body: self._threads.post(API + "/reports", body, REPORT_TIMEOUT_S), self.say)
-        self._shadow = _Shadow(lambda body: self._threads.post(API + "/shadow", body, REPORT_TIMEOUT_S), self.say)
-        self._beside, self._may_decide = concurrent.futures.ThreadPoolExecutor(BESIDE_THREADS), threading.Semaphore(MAX_BESIDE)
+        self._reports = _Reports(lambda body: self._threads.post(API + "/reports", body, self._call_s), self.say)
+        self._shadow = _Shadow(lambda body: self._threads.post(API + "/shadow", body, self._call_s), self.say)
+        self._beside = _Pool(BESIDE_THREADS, MAX_BESIDE)
         # The responses that run, the oldest first, and those of each credential.
         self._running, self._running_of = {}, {}
         self._stopped = threading.Event()
@@ -722,9 +789,6 @@ class Verifier:
 
     def beside(self, decide, own, key, method, path):
         """Decides in a thread, and notes what shadow mode finds. Returns the future of the receipt, or None if too many requests wait."""
-        if not self._may_decide.acquire(blocking=False):
-            self._shadow.dropped += 1
-            return None
 
         def work():
             try:
@@ -734,11 +798,11 @@ class Verifier:
                 return answer["receipt"]
             except Exception as error:  # A function of the team that fails changes nothing in shadow mode.
                 self.say(f"shadow mode has failed: {error!r}")
-            finally:
-                self._may_decide.release()
 
         self._start()
-        return self._beside.submit(work)
+        found = self._beside.run(work)
+        self._shadow.dropped += found is None
+        return found
 
     def report(self, receipt, status, duration_ms, route=None, streaming=False):
         """Reports the response to a request that was allowed. The report is sent within a second."""
@@ -779,17 +843,23 @@ class Verifier:
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, daemon=True)
-                    self._thread.start()
+                    thread = threading.Thread(target=self._run, daemon=True)
+                    with contextlib.suppress(RuntimeError):  # This machine has no thread left. The next report tries again.
+                        thread.start()
+                        self._thread = thread
 
     def flush(self):
         """Sends all reports that wait."""
-        self._reports.flush()
         self._shadow.flush()
+        self._reports.flush()
 
     def close(self):
         """Sends all reports that wait. It also runs when the process ends."""
         self._stopped.set()
+        self._call_s = LAST_S
+        end = time.monotonic() + self.timeout
+        while self._beside.pending and time.monotonic() < end:
+            time.sleep(0.01)
         self.flush()
 
     def stats(self):
@@ -800,13 +870,19 @@ class Verifier:
 
     def _run(self):
         while not self._stopped.wait(REPORT_EVERY_S):
-            with self._lock:
-                long = list(itertools.takewhile(lambda response: time.monotonic() - response.started >= STREAM_S, self._running))
+            try:
+                self._report_streams()
+                self.flush()
+            except Exception as error:  # The thread has to go on.
+                self.say(f"reports wait: {error!r}")
+
+    def _report_streams(self):
+        with self._lock:
+            long = list(itertools.takewhile(lambda response: time.monotonic() - response.started >= STREAM_S, self._running))
             for response in long:
-                response.report(streaming=True)
-                with self._lock:
-                    self._running.pop(response, None)
-            self.flush()
+                self._running.pop(response, None)
+        for response in long:
+            response.report(streaming=True)
 
     async def _decide(self, given, caller):
         answer = await self._decided(given, caller)
@@ -826,7 +902,7 @@ class Verifier:
         return answer
 
     async def _decided(self, given, caller):
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         request = _described(**given)
         if len(request["key"]) > MAX_KEY:
             return _TOO_LONG
@@ -837,7 +913,7 @@ class Verifier:
         if self._is_away:
             return self._without_worker(key_id, request)
         # A request waits for a slot for half of its time, so that the call has the other half.
-        return await caller.in_slot(key_id, deadline - self._timeout / 2, lambda key: self._ask(key_id, key, request, caller, deadline)) or _unavailable()
+        return await caller.in_slot(key_id, deadline - self.timeout / 2, lambda key: self._ask(key_id, key, request, caller, deadline)) or _unavailable()
 
     async def _ask(self, key_id, key, request, caller, deadline):
         """Asks the Worker. Sends a call that failed once more with the same request_id, so that the request counts once."""
@@ -845,7 +921,7 @@ class Verifier:
         started = time.monotonic()
         for attempt in (1, 2):
             try:
-                answer, text = self._decision(await self._call(caller, body, deadline - time.monotonic()))
+                answer, text = self._decision(await self._call(caller, body, deadline - time.monotonic(), attempt == 2))
                 caller.note(key_id, answer)
                 if answer["status"] in (401, 403, 422):
                     key["denied_at"] = time.monotonic()
@@ -864,10 +940,10 @@ class Verifier:
                 return _unavailable()
 
     @staticmethod
-    async def _call(caller, body, seconds):
+    async def _call(caller, body, seconds, is_again):
         if seconds <= 0:
             raise NoDecision("the Worker did not respond in time")
-        return await caller.call(API + "/verify", body, seconds)
+        return await caller.call(API + "/verify", body, seconds, is_again)
 
     @staticmethod
     def _decision(result):
@@ -935,7 +1011,16 @@ class Verifier:
             return
         times = f" ({self._unsaid} failures since the last message)" if self._unsaid > 1 else ""
         self._unsaid, self._quiet_until = 0, time.monotonic() + QUIET_S
-        self._log.warning("Developer Overview: %s%s", message, times)
+        with contextlib.suppress(Exception):  # A logger that fails changes no decision.
+            self._log.warning("Developer Overview: %s%s", message, times)
+
+    def safely(self, name, run, *args):
+        """Returns what a function of the team returns, or None if it fails."""
+        try:
+            return run(*args)
+        except Exception as error:
+            self.say(f"{name} has failed: {error!r}")
+            return None
 
 
 def _ended(deciding):
@@ -957,7 +1042,7 @@ class _Response:
 
     def report(self, streaming=False):
         (receipt, self._receipt), (beside, self.beside) = (self._receipt, None), (self.beside, None)
-        response = (self.status, (time.monotonic() - self.started) * 1000, self.route(), streaming)
+        response = (self.status, (time.monotonic() - self.started) * 1000, self._verifier.safely("route", self.route), streaming)
         if beside:
             beside.add_done_callback(lambda done: self._verifier.report(done.result(), *response))
         else:
@@ -976,14 +1061,14 @@ _PASSED = {"allowed": True, "passes": True, "status": 200, "headers": {}, "recei
 _EXPOSED = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset"
 
 
-_AMBIGUOUS = re.compile(r"[#\\]|//|%(?:2f|5c)", re.IGNORECASE)
+_AMBIGUOUS = re.compile(r"[#\\;]|//|%(?:2f|5c|3b|25(?:2e|2f|5c|3b))", re.IGNORECASE)
 _BROKEN = re.compile(r"%(?![0-9a-f]{2})", re.IGNORECASE)
 
 
 def _segments_of(path):
     """Returns the segments of a path in lower case, or None for a path that servers read in different ways.
 
-    Such a path has an encoded slash, dots, a second slash, a backslash, a fragment or a control character.
+    Such a path has an encoded slash, dots, a second slash, a backslash, a semicolon, a fragment or a control character.
     """
     if not path.startswith("/") or _AMBIGUOUS.search(path) or _BROKEN.search(path):
         return None
@@ -1013,6 +1098,8 @@ def _fits(wanted, parts, method, segments):
 
 
 class _Middleware:
+    waits = True  # Whether a request can wait for a coroutine.
+
     def __init__(
         self,
         app,
@@ -1069,22 +1156,44 @@ class _Middleware:
         key = request["key"] if request else ""
         if answer and (answer.get("passes") or answer.get("enforced")):
             return answer, key, None
+        if self.compare:
+            own = self.verifier.safely("compare", self.compare, raw)
+            if inspect.isawaitable(own):
+                own = await self._awaited(own)
+            own = None if own is None else bool(own)
+        path = _without_credentials(path, self._values_in(headers))
+        sent = request["path"] if request else path
+        decide = (lambda: answer) if answer else (lambda: self._outcome(self.verifier.verify(request), method, sent))
+        return _PASSED, "", self.verifier.beside(decide, own, key, method, path)
+
+    async def _awaited(self, comparing):
+        """Returns the result of a comparison within the time for a decision, or None. A thread cannot wait for a coroutine."""
         try:
-            if self.compare:
-                own = self.compare(raw)
-                own = bool(await own if inspect.isawaitable(own) else own)
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        if loop is None and not self.waits:
+            getattr(comparing, "close", lambda: None)()
+            self.verifier.say("compare is a coroutine, which WSGI cannot wait for")
+            return None
+        try:
+            if loop:
+                return await asyncio.wait_for(comparing, self.verifier.timeout)
+            with sys.modules["trio"].move_on_after(self.verifier.timeout):
+                return await comparing
         except Exception as error:
             self.verifier.say(f"compare has failed: {error!r}")
-            own = None
-        decide = (lambda: answer) if answer else (lambda: self._outcome(self.verifier.verify(request), method, path))
-        return _PASSED, "", self.verifier.beside(decide, own, key, method, path)
+        return None
+
+    def _values_in(self, headers):
+        return [value for wanted in self.key_headers for name, value in headers if name == wanted]
 
     def _request(self, headers, method, path, ip, raw):
         """Returns the call about a request, or its answer. headers: pairs of a name in lower case and a value. raw: the scope or the environ."""
         plain = path.partition("?")[0]
         if self.skip(raw) if callable(self.skip) else plain in self.skip:
             return None, _PASSED
-        key = credential_of([value for wanted in self.key_headers for name, value in headers if name == wanted])
+        key = credential_of(self._values_in(headers))
         named = dict(headers)
         if key is None:
             return None, self.verifier.told(_CONFLICT)
@@ -1117,8 +1226,12 @@ class _Middleware:
         if self.unknown and answer.get("foreign"):
             return _PASSED
         if answer["allowed"] and self._needs_of(method, path.partition("?")[0]) is None:
+            refused = {**_no_route(), "enforced": answer.get("enforced", True)}
+            if self.is_shadow and not refused["enforced"]:
+                # The request runs, and its own response is reported.
+                return {**refused, "receipt": answer["receipt"]}
             self.verifier.report(answer["receipt"], 404, 0)
-            return _no_route()
+            return refused
         return answer
 
     def _denial_headers(self, answer, headers):
@@ -1164,7 +1277,7 @@ class AsgiMiddleware(_Middleware):
         kept = [pair for pair in scope["headers"] if not _OF_VERIFIED.match(pair[0].decode("latin-1"))]
         scope = dict(scope, headers=kept)
         client = scope.get("client")
-        ip = self.client_ip(scope) if self.client_ip else (client[0] if client else None)
+        ip = self.verifier.safely("client_ip", self.client_ip, scope) if self.client_ip else (client[0] if client else None)
         raw_path = scope.get("raw_path")
         path = raw_path.decode("latin-1") if isinstance(raw_path, bytes) else quote(scope.get("path", ""))
         answer, key, beside = await self._decided(named, scope.get("method", "GET"), path, ip, scope, self.verifier.verify_async)
@@ -1257,6 +1370,8 @@ def _sent_path(environ):
 class WsgiMiddleware(_Middleware):
     """Middleware for WSGI. The handler finds the account and the key in environ["developer_overview.verified"]. route: a function of environ."""
 
+    waits = False
+
     def __init__(self, app, verifier, route=None, **options):
         super().__init__(app, verifier, **options)
         self.route = route or (lambda environ: environ.get("developer_overview.route"))
@@ -1265,7 +1380,7 @@ class WsgiMiddleware(_Middleware):
         headers = [(name[5:].replace("_", "-").lower(), value) for name, value in environ.items() if name.startswith("HTTP_")]
         headers.append(("content-length", environ.get("CONTENT_LENGTH") or "0"))
         environ = {name: value for name, value in environ.items() if not _OF_VERIFIED.match(name.replace("HTTP_", "", 1))}
-        ip = self.client_ip(environ) if self.client_ip else environ.get("REMOTE_ADDR")
+        ip = self.verifier.safely("client_ip", self.client_ip, environ) if self.client_ip else environ.get("REMOTE_ADDR")
         path = _sent_path(environ)
 
         async def verify(request):

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 
 	"developeroverview"
@@ -142,11 +143,21 @@ func settingsOf(flags *flag.FlagSet, args []string) (settings, error) {
 	return made, nil
 }
 
+func (l *listener) maxCost() int {
+	most := l.Cost
+	for _, each := range l.Routes {
+		if each.Cost > most {
+			most = each.Cost
+		}
+	}
+	return most
+}
+
 func (l *listener) check() error {
-	if l.ClientIPHeader == "" {
+	isForward := l.Serves == "forward"
+	if isForward && l.ClientIPHeader == "" {
 		l.ClientIPHeader = "X-Real-IP"
 	}
-	isForward := l.Serves == "forward"
 	switch {
 	case !isForward && l.Serves != "verify":
 		return fmt.Errorf(`serves must be "forward" or "verify", not %q`, l.Serves)
@@ -154,10 +165,10 @@ func (l *listener) check() error {
 		return fmt.Errorf(`source must be "forwarded", "original" or "envoy", not %q`, l.Source)
 	case l.Deny != 0 && l.Deny != http.StatusForbidden:
 		return fmt.Errorf("deny must be 403, not %d", l.Deny)
-	case l.Mode == developeroverview.Shadow && !isForward:
-		return errors.New("shadow mode is for forward: a program that asks by itself says shadow in its request")
-	case l.Cost < 0 || l.Cost > maxCost:
-		return fmt.Errorf("cost must be from 1 to 1000, not %d", l.Cost)
+	case !isForward && !reflect.DeepEqual(*l, listener{Listen: l.Listen, Serves: l.Serves, Remote: l.Remote}):
+		return errors.New("a listener for programs has only listen, serves and remote: a program says what it needs in its request")
+	case l.maxCost() > maxCost || l.Cost < 0:
+		return errors.New("cost must be from 1 to 1000")
 	case strings.HasPrefix(l.Listen, "unix:") || l.Remote:
 		return nil
 	}

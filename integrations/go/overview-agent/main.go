@@ -22,8 +22,10 @@ import (
 
 const (
 	tokenEvery = 5 * time.Second
-	// The requests that run when the token changes end within this time.
+	// The requests that run when the process ends have this time.
 	lastRequests = 10 * time.Second
+	// The responses to requests that were decided with the token of before are reported within this time.
+	lastReports = 10 * time.Minute
 )
 
 // agent is what all listeners share. The verifiers have the order of the listeners, and change with the token.
@@ -190,5 +192,5 @@ func (a *agent) reload() {
 		return
 	}
 	log.Print("overview-agent: there is a new token")
-	time.AfterFunc(lastRequests, before.Close)
+	time.AfterFunc(lastReports, before.Close)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -167,9 +168,9 @@ func (a *agent) verify(verifier *current) http.Handler {
 				fail(w, http.StatusUnprocessableEntity, "invalid_body", "cost must be from 1 to 1000.")
 				return
 			}
-			respond(w, shownAnswer(asked.once(given, func(request developeroverview.Request) *developeroverview.Answer {
-				return verifier.Load().Verify(r.Context(), request)
-			})))
+			if answer := asked.once(r.Context(), given, verifier.Load().Verify); answer != nil {
+				respond(w, shownAnswer(answer))
+			}
 		case path == "/shadow":
 			passOn(w, r, verifier.Load(), path, body)
 		default:
@@ -254,13 +255,16 @@ type sameCall struct {
 	answer *developeroverview.Answer
 }
 
-func (s *sameCalls) once(request developeroverview.Request, verify func(developeroverview.Request) *developeroverview.Answer) *developeroverview.Answer {
+type verify func(context.Context, developeroverview.Request) *developeroverview.Answer
+
+// once decides about a call, or waits for the answer to the same call. It returns nil if the caller has gone meanwhile.
+func (s *sameCalls) once(ctx context.Context, request developeroverview.Request, verify verify) *developeroverview.Answer {
 	body, _ := json.Marshal(request)
 	same := sha256.Sum256(body)
 	// The agent counts the call once, so a lease can decide about it.
 	id := request.RequestID
 	if request.RequestID = ""; id == "" {
-		return verify(request)
+		return verify(ctx, request)
 	}
 	s.mutex.Lock()
 	if time.Since(s.since) > sameFor || len(s.now) > maxSame {
@@ -272,13 +276,18 @@ func (s *sameCalls) once(request developeroverview.Request, verify func(develope
 	}
 	if found != nil {
 		s.mutex.Unlock()
-		<-found.done
-		return found.answer
+		select {
+		case <-found.done:
+			return found.answer
+		case <-ctx.Done():
+			return nil
+		}
 	}
 	made := &sameCall{done: make(chan struct{})}
 	s.now[same] = made
 	s.mutex.Unlock()
-	made.answer = verify(request)
+	// The same call may come again when this caller has gone.
+	made.answer = verify(context.Background(), request)
 	close(made.done)
 	if made.answer.Status == http.StatusServiceUnavailable {
 		s.mutex.Lock()
