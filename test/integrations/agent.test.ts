@@ -199,12 +199,7 @@ describe("A verify listener", () => {
     const answered = await post(at, "/team/v1/verify", asked);
     expect(answered.headers.get("X-Overview-Protocol")).toBe("1");
     const own = (await answered.json()) as Record<string, unknown>;
-    // `enforced` is about shadow mode, which the agent does not have.
-    expect(Object.keys(own).toSorted()).toEqual(
-      Object.keys(ofWorker)
-        .filter((name) => name !== "enforced")
-        .toSorted(),
-    );
+    expect(Object.keys(own).toSorted()).toEqual(Object.keys(ofWorker).toSorted());
     expect(own).toMatchObject({ allowed: true, code: null, account: ofWorker.account, key: ofWorker.key, problem: null });
     const usedIn = ({ rate_limits: [limit] }: { rate_limits: { used: number }[] }) => limit?.used;
     const twice = await Promise.all(
