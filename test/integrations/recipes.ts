@@ -42,13 +42,11 @@ export interface Filling {
   service: string;
 }
 
-const filled = (text: string, { workerPort, originPort, service }: Filling, port: number) =>
-  text
-    .replaceAll("127.0.0.1:8787", `127.0.0.1:${workerPort}`)
-    .replaceAll("127.0.0.1:4000", `127.0.0.1:${originPort}`)
-    .replaceAll("127.0.0.1:4080", `127.0.0.1:${port}`)
-    .replaceAll(":4081", `:${port}`)
-    .replaceAll("SERVICE_TOKEN", service);
+const filled = (text: string, { workerPort, originPort, service }: Filling, port: number) => {
+  const ports: Record<string, number> = { 8787: workerPort, 4000: originPort, 4080: port, 4081: port };
+  // All at once: a port that was put in can begin like a place-holder.
+  return text.replaceAll(/:(8787|4000|4080|4081)\b/g, (_, place: string) => `:${ports[place]}`).replaceAll("SERVICE_TOKEN", service);
+};
 
 export const recipes = {
   nginx: readFileSync(join(root, "integrations/nginx/nginx.conf"), "utf8"),
