@@ -533,11 +533,13 @@ func (v *Verifier) question(id string, key *share, cost int) question {
 	v.shares.mutex.Lock()
 	defer v.shares.mutex.Unlock()
 	waiting := key.users
-	if key.isAsking {
+	if key.asking != nil {
 		waiting = 0
 	}
 	asked := v.leases.question(id, thisMoment(), cost, waiting)
-	key.isAsking = key.isAsking || asked.Want > 0
+	if asked.Want > 0 && key.asking == nil {
+		key.asking = make(chan struct{})
+	}
 	return asked
 }
 
@@ -545,8 +547,26 @@ func (v *Verifier) question(id string, key *share, cost int) question {
 func (v *Verifier) asked(key *share, ended question) {
 	if ended.Want > 0 {
 		v.shares.mutex.Lock()
-		key.isAsking = false
+		if key.asking != nil {
+			close(key.asking)
+			key.asking = nil
+		}
 		v.shares.mutex.Unlock()
+	}
+}
+
+// awaitLease waits until the call has ended that asks for a lease of a credential. It asks for all that wait. If each of them made a call, too, a slow
+// Worker would never get to it.
+func (v *Verifier) awaitLease(turn context.Context, key *share) {
+	v.shares.mutex.Lock()
+	asking := key.asking
+	v.shares.mutex.Unlock()
+	if asking == nil {
+		return
+	}
+	select {
+	case <-asking:
+	case <-turn.Done():
 	}
 }
 

@@ -34,9 +34,10 @@ type shares struct {
 type accountOf struct{ credential, account string }
 
 type share struct {
-	slots    chan struct{}
-	users    int
-	isAsking bool
+	slots chan struct{}
+	users int
+	// asking is closed when the call has ended that asks for a lease. It is nil if there is none.
+	asking   chan struct{}
 	deniedAt time.Time
 }
 

@@ -105,6 +105,10 @@ func (v *Verifier) verify(ctx context.Context, id string, request Request) *Answ
 		if decision := v.byLease(id, request, true); decision != nil {
 			return decision
 		}
+		v.awaitLease(turn, key)
+		if decision := v.byLease(id, request, true); decision != nil {
+			return decision
+		}
 		return v.ask(ctx, id, key, request)
 	}
 	if decision := v.shares.run(turn, id, work); decision != nil {

@@ -68,7 +68,7 @@ export class Shares {
   }
 
   async #within(name, bound, deadline, work) {
-    const used = this.#used.get(name) ?? { slots: new Slots(...bound), users: 0, asking: false, deniedAt: Number.NEGATIVE_INFINITY };
+    const used = this.#used.get(name) ?? { slots: new Slots(...bound), users: 0, asking: null, deniedAt: Number.NEGATIVE_INFINITY };
     this.#used.set(name, used);
     used.users++;
     try {

@@ -299,7 +299,13 @@ export class Verifier {
     // A request waits for a slot for half of its time, so that the call has the other half.
     const turn = deadline - this.#timeoutMs / 2;
     // A lease may have come while it waited.
-    const work = async (key) => this.#leases?.admit(id, request, thisMoment(), true) ?? this.#ask(id, key, request, deadline);
+    const admitted = () => this.#leases?.admit(id, request, thisMoment(), true);
+    const work = async (key) => {
+      // The call that asks for a lease asks for all that wait. If each of them made a call, too, a slow Worker would never get to it.
+      const decided = admitted();
+      if (!decided && key.asking) await waitFor(key.asking, turn);
+      return decided ?? admitted() ?? this.#ask(id, key, request, deadline);
+    };
     return (await this.#shares.run(id, turn, work)) ?? unavailable();
   }
 
@@ -356,7 +362,6 @@ export class Verifier {
       const waiting = key.asking ? 0 : key.users;
       const question = this.#leases?.question(id, at, request.cost, waiting);
       const isAsking = question?.want > 0;
-      if (isAsking) key.asking = true;
       const item = { key: sent, request: rest, ...question };
       const body = JSON.stringify(question ? { holder: this.#holder(), protocol: 1, keys: [item] } : { key: sent, ...rest });
       const take = ({ answer: sentAnswer, text }) => {
@@ -375,14 +380,14 @@ export class Verifier {
         throw error;
       };
       const called = this.#decision(body, deadline - performance.now(), isAsking ? lateMs : 0).then(take, giveUp);
+      if (isAsking) {
+        const ended = () => {
+          key.asking = null;
+        };
+        key.asking = called.then(ended, ended);
+      }
       try {
-        if (!isAsking) return await called;
-        return await inTime(
-          called.finally(() => {
-            key.asking = false;
-          }),
-          deadline,
-        );
+        return await (isAsking ? inTime(called, deadline) : called);
       } catch (error) {
         if (isFirst && error.again && performance.now() < deadline) continue;
         this.#say(error.message);
