@@ -91,6 +91,8 @@ class Import {
   async row(given: unknown, line: number): Promise<Result> {
     const parsed = Customer.safeParse(given);
     const result: Result = { line, external_id: null, account: "refused", id: null, keys: { new: 0, known: 0, refused: 0 }, errors: [] };
+    // Text that is no JSON stays text.
+    if (typeof given === "string") return { ...result, errors: ["The row is not valid JSON."] };
     if (!parsed.success) {
       const wrong = parsed.error.issues.map((issue) =>
         issue.code === "unrecognized_keys"

@@ -104,6 +104,8 @@ describe("npm run operator -- customers import", () => {
     expect([semicolons.code, semicolons.out]).toEqual([0, expect.stringContaining('"account":"created"')]);
     const twice = await importing("twice.ndjson", ['{"external_id":"twice_1","name":"A"}', '{"external_id":"twice_1","name":"B"}']);
     expect([twice.code, twice.out]).toEqual([1, expect.stringContaining("external_id: Row 1 has it, too.")]);
+    const broken = await importing("broken.ndjson", ["{bad", '{"external_id":"broken_1","name":"A"}']);
+    expect([broken.code, broken.out]).toEqual([1, expect.stringContaining("The row is not valid JSON.")]);
     const unknown = await importing("unknown.csv", ["external_id,name,colour", "unknown_1,A,red"]);
     expect([unknown.code, unknown.out]).toEqual([1, expect.stringContaining('There is no member or column \\"colour\\".')]);
     for (const [name, lines, message] of [
