@@ -185,8 +185,11 @@ export const probes: readonly Probe[] = [
   { name: "a path with an encoded letter", method: "GET", target: (path) => path.replace(/[a-z]/i, encodedLetter), headers: [] },
   { name: "a path with a parameter", method: "GET", target: (path) => `${path};a=b`, headers: [] },
   { name: "a path with a backslash", method: "GET", target: (path) => path.replace("/", "\\"), headers: [] },
-  ...["a", "public", "static", "assets", "health"].map(
-    (folder): Probe => ({ name: `a path with /${folder}/..`, method: "GET", target: (path) => `/${folder}/..${path}`, headers: [] }),
+  ...["a", "public", "static", "assets", "health"].flatMap((folder) =>
+    // Servers for Java drop what follows the semicolon, and then resolve the dots.
+    ["..", "..;"].map(
+      (up): Probe => ({ name: `a path with /${folder}/${up}`, method: "GET", target: (path) => `/${folder}/${up}${path}`, headers: [] }),
+    ),
   ),
   { name: "a path with encoded dots", method: "GET", target: (path) => `/%2e%2e${path}`, headers: [] },
   { name: "an absolute target", method: "GET", target: (path) => `http://attacker.example${path}`, headers: [] },
