@@ -84,9 +84,12 @@ type unused struct {
 
 // question is what a call for a key asks: how many units it wants, and what is left of earlier leases.
 type question struct {
-	at   moment
-	Want int      `json:"want"`
-	Back []unused `json:"back"`
+	at moment
+	// isForAll: it should bring a lease, so other requests wait for it, with own.
+	isForAll bool
+	own      *leaseWait
+	Want     int      `json:"want"`
+	Back     []unused `json:"back"`
 }
 
 // leaseItem is a key of a call for leases: with a request that waits, or with the lease to renew.
@@ -111,6 +114,8 @@ type leased struct {
 	back                   []unused
 	lease                  string
 	isUrgent, hasAddresses bool
+	// Whether the last call that asked for a lease has brought one.
+	isGiven bool
 	// Whether denials count in shadow mode, and for which accounts the request said so.
 	isEnforced        bool
 	enforcedFor       string
@@ -214,7 +219,7 @@ func (l *leases) question(id string, now moment, cost, waiting int) question {
 	if cost > 1 || waiting < 2 {
 		waiting = 0
 	}
-	return question{at: now, Want: least(waiting, maxUnits), Back: []unused{}}
+	return question{at: now, Want: least(waiting, maxUnits), Back: []unused{}, isForAll: true}
 }
 
 func (l *leases) questionOf(key *leased, now moment, cost, waiting int) question {
@@ -224,7 +229,7 @@ func (l *leases) questionOf(key *leased, now moment, cost, waiting int) question
 		asked.Want = 0
 	}
 	if asked.Want > 0 {
-		key.askedAt = now.mono
+		key.askedAt, asked.isForAll = now.mono, key.isGiven
 	}
 	key.calledAt = now.mono
 	asked.Back = key.takeBack()
@@ -256,6 +261,9 @@ func (l *leases) take(id string, asked question, cost int, shadow *Enforcement, 
 	defer l.mutex.Unlock()
 	decision := &found.Answer
 	key := l.keys[id]
+	if key != nil && asked.Want > 0 {
+		key.isGiven = found.Lease != ""
+	}
 	if !decision.Allowed {
 		if key != nil && asked.Want > 0 {
 			key.askedAt = never
@@ -386,7 +394,7 @@ func (l *leases) added(id string, now moment) *leased {
 		}
 		delete(l.keys, chosen)
 	}
-	key := &leased{isEnforced: true, times: []int64{now.mono}, askedAt: never, calledAt: now.mono}
+	key := &leased{isEnforced: true, isGiven: true, times: []int64{now.mono}, askedAt: never, calledAt: now.mono}
 	l.keys[id] = key
 	return key
 }
@@ -537,36 +545,49 @@ func (v *Verifier) question(id string, key *share, cost int) question {
 		waiting = 0
 	}
 	asked := v.leases.question(id, thisMoment(), cost, waiting)
-	if asked.Want > 0 && key.asking == nil {
-		key.asking = make(chan struct{})
+	if asked.Want > 0 && asked.isForAll && key.asking == nil {
+		key.asking = &leaseWait{ended: make(chan struct{})}
+		asked.own = key.asking
 	}
 	return asked
 }
 
-// asked notes that a call has ended.
-func (v *Verifier) asked(key *share, ended question) {
-	if ended.Want > 0 {
-		v.shares.mutex.Lock()
-		if key.asking != nil {
-			close(key.asking)
-			key.asking = nil
-		}
-		v.shares.mutex.Unlock()
-	}
+// leaseWait is a call that asks for a lease. ended is closed when it is answered, or when its request can no longer wait.
+type leaseWait struct {
+	ended      chan struct{}
+	isAnswered bool
 }
 
-// awaitLease waits until the call has ended that asks for a lease of a credential. It asks for all that wait. If each of them made a call, too, a slow
-// Worker would never get to it.
-func (v *Verifier) awaitLease(turn context.Context, key *share) {
-	v.shares.mutex.Lock()
-	asking := key.asking
-	v.shares.mutex.Unlock()
-	if asking == nil {
+// asked notes that a request waits no longer for the call that asks for a lease.
+func (v *Verifier) asked(key *share, own *leaseWait, isAnswered bool) {
+	if own == nil {
 		return
 	}
-	select {
-	case <-asking:
-	case <-turn.Done():
+	v.shares.mutex.Lock()
+	key.asking, own.isAnswered = nil, isAnswered
+	v.shares.mutex.Unlock()
+	close(own.ended)
+}
+
+// awaitLease waits for the call that asks for a lease of a credential, and returns the decision by its lease, or nil. This call asks for all that wait. If
+// each of them made a call, too, a slow Worker would never get to it.
+func (v *Verifier) awaitLease(ctx context.Context, id string, key *share, request Request) *Answer {
+	for isAnswered := false; ; {
+		if decision := v.byLease(id, request, true); decision != nil {
+			return decision
+		}
+		v.shares.mutex.Lock()
+		waits := key.asking
+		v.shares.mutex.Unlock()
+		if waits == nil || isAnswered {
+			return nil
+		}
+		select {
+		case <-waits.ended:
+			isAnswered = waits.isAnswered
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 

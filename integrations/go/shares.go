@@ -36,8 +36,8 @@ type accountOf struct{ credential, account string }
 type share struct {
 	slots chan struct{}
 	users int
-	// asking is closed when the call has ended that asks for a lease. It is nil if there is none.
-	asking   chan struct{}
+	// asking is the call that asks for a lease. It is nil if there is none.
+	asking   *leaseWait
 	deniedAt time.Time
 }
 

@@ -101,12 +101,7 @@ func (v *Verifier) verify(ctx context.Context, id string, request Request) *Answ
 	turn, cancelTurn := context.WithTimeout(ctx, v.core.options.Timeout/2)
 	defer cancelTurn()
 	work := func(key *share) *Answer {
-		// A lease may have come while it waited.
-		if decision := v.byLease(id, request, true); decision != nil {
-			return decision
-		}
-		v.awaitLease(turn, key)
-		if decision := v.byLease(id, request, true); decision != nil {
+		if decision := v.awaitLease(ctx, id, key, request); decision != nil {
 			return decision
 		}
 		return v.ask(ctx, id, key, request)
@@ -133,7 +128,6 @@ func (v *Verifier) ask(ctx context.Context, id string, key *share, request Reque
 		asked := v.question(id, key, request.Cost)
 		decision, failed := v.inTime(ctx, asked, func(ctx context.Context) (*Answer, *failure) {
 			found, failed := v.decision(ctx, request, asked)
-			v.asked(key, asked)
 			if failed != nil {
 				v.keepBack(id, asked)
 				return nil, failed
@@ -152,6 +146,7 @@ func (v *Verifier) ask(ctx context.Context, id string, key *share, request Reque
 			}
 			return decision, nil
 		})
+		v.asked(key, asked.own, failed == nil)
 		if failed == nil {
 			return decision
 		}

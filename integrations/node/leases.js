@@ -85,18 +85,21 @@ export class Leases {
 
   /**
    * Returns what a call for a key asks: how many units it wants, and what is left of earlier leases. `waiting`: the number of requests that wait for a decision
-   * about the key. The first answer about a busy key thereby brings a lease for them.
+   * about the key. The first answer about a busy key thereby brings a lease for them. `isForAll`: it should bring one, so other requests wait for it.
    */
   question(id, now, cost = 1, waiting = 0) {
     const known = this.#keys.get(id);
-    if (!known) return { want: cost > 1 || waiting < 2 ? 0 : Math.min(waiting, maxUnits), back: [] };
+    if (!known) {
+      const want = cost > 1 || waiting < 2 ? 0 : Math.min(waiting, maxUnits);
+      return { want, back: [], isForAll: want > 0 };
+    }
     this.#end(known, (own) => isOver(own, now.mono) || now.wall >= own.wall.until);
     const isAsking = now.mono < known.askedAt + askingMs;
     const count = Math.min(Math.max(known.times.length, waiting), maxUnits);
     const want = isAsking || known.hasAddresses || known.held.length > 1 || cost > 1 || count < 2 ? 0 : count;
     if (want > 0) known.askedAt = now.mono;
     known.calledAt = now.mono;
-    return { want, back: known.back.splice(0, 16) };
+    return { want, back: known.back.splice(0, 16), isForAll: want > 0 && known.isGiven };
   }
 
   /**
@@ -105,6 +108,7 @@ export class Leases {
    */
   take(id, { at, want, cost = 0, shadow }, answer, now) {
     const before = this.#keys.get(id);
+    if (before && want > 0) before.isGiven = Boolean(answer.lease);
     if (!answer.allowed) {
       if (before && want > 0) before.askedAt = Number.NEGATIVE_INFINITY;
       if (before && [401, 403].includes(answer.status) && answer.code !== "insufficient_scope") this.#end(before, () => true);
@@ -181,6 +185,7 @@ export class Leases {
       lease: null,
       hasAddresses: false,
       isUrgent: false,
+      isGiven: true,
       isEnforced: true,
       askedAt: Number.NEGATIVE_INFINITY,
       calledAt: now.mono,

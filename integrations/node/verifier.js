@@ -105,12 +105,13 @@ const answers = new WeakMap();
 
 const sumOf = (all, name) => all.reduce((sum, each) => sum + each[name], 0);
 
-/** Waits for a promise, at most until `deadline`. */
+/** Waits for a promise, at most until `deadline`. Returns its result if it came in time. */
 async function waitFor(promise, deadline) {
   const timer = new AbortController();
   const late = sleep(Math.max(0, deadline - performance.now()), undefined, { signal: timer.signal }).catch(() => {});
-  await Promise.race([promise, late]);
+  const result = await Promise.race([promise, late]);
   timer.abort();
+  return result;
 }
 
 /** Returns the result of a promise, or fails at a time. The promise goes on. */
@@ -302,9 +303,10 @@ export class Verifier {
     const admitted = () => this.#leases?.admit(id, request, thisMoment(), true);
     const work = async (key) => {
       // The call that asks for a lease asks for all that wait. If each of them made a call, too, a slow Worker would never get to it.
-      const decided = admitted();
-      if (!decided && key.asking) await waitFor(key.asking, turn);
-      return decided ?? admitted() ?? this.#ask(id, key, request, deadline);
+      let decided = admitted();
+      for (let isAnswered = false; !decided && key.asking && !isAnswered && performance.now() < deadline; decided = admitted())
+        isAnswered = await waitFor(key.asking, deadline);
+      return decided ?? this.#ask(id, key, request, deadline);
     };
     return (await this.#shares.run(id, turn, work)) ?? unavailable();
   }
@@ -360,15 +362,15 @@ export class Verifier {
       const at = thisMoment();
       // Of the calls for a key that this process does not know yet, one asks for a lease.
       const waiting = key.asking ? 0 : key.users;
-      const question = this.#leases?.question(id, at, request.cost, waiting);
-      const isAsking = question?.want > 0;
+      const { isForAll = false, ...question } = this.#leases?.question(id, at, request.cost, waiting) ?? {};
+      const isAsking = question.want > 0;
       const item = { key: sent, request: rest, ...question };
-      const body = JSON.stringify(question ? { holder: this.#holder(), protocol: 1, keys: [item] } : { key: sent, ...rest });
+      const body = JSON.stringify(this.#leases ? { holder: this.#holder(), protocol: 1, keys: [item] } : { key: sent, ...rest });
       const take = ({ answer: sentAnswer, text }) => {
         const answer =
           this.#leases?.take(id, { at, ...question, cost: request.cost ?? 1, shadow: request.shadow }, sentAnswer, thisMoment()) ??
           sentAnswer;
-        if (question) this.#renewSoon(watchMs);
+        if (this.#leases) this.#renewSoon(watchMs);
         this.#shares.note(id, answer);
         if ([401, 403, 422].includes(answer.status)) key.deniedAt = performance.now();
         // An older answer never brings back a credential that was denied meanwhile.
@@ -376,18 +378,23 @@ export class Verifier {
         return answer;
       };
       const giveUp = (error) => {
-        if (question) this.#leases.keepBack(id, question);
+        this.#leases?.keepBack(id, question);
         throw error;
       };
       const called = this.#decision(body, deadline - performance.now(), isAsking ? lateMs : 0).then(take, giveUp);
-      if (isAsking) {
-        const ended = () => {
+      const answered = isAsking ? inTime(called, deadline) : called;
+      if (isForAll) {
+        const ended = (isAnswered) => {
           key.asking = null;
+          return isAnswered;
         };
-        key.asking = called.then(ended, ended);
+        key.asking = answered.then(
+          () => ended(true),
+          () => ended(false),
+        );
       }
       try {
-        return await (isAsking ? inTime(called, deadline) : called);
+        return await answered;
       } catch (error) {
         if (isFirst && error.again && performance.now() < deadline) continue;
         this.#say(error.message);

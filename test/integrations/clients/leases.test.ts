@@ -68,6 +68,9 @@ describe("Processes with leases", () => {
     if (left < 60_000) await new Promise((resolve) => setTimeout(resolve, left));
     const account = await operator.makeAccount({ limit: 5000 });
     const processes = await startProcesses(4);
+    // A Worker that has just started needs seconds for its first decisions, and each of them that comes too late is a unit lost.
+    const { key: other } = await operator.makeAccount({ limit: 5000 });
+    for (const each of processes) await vi.waitUntil(async () => (await statusOf(each, other)) === 200, { timeout: 20_000 });
     const running = [...processes];
     const results = await sendEvenly(running, {
       count: 7000,
