@@ -99,5 +99,17 @@ it("A denial of the key's state ends its leases, and a key with addresses has no
   const bound: Any = new Leases();
   bound.take("id", { at: at(0), want: 2, cost: 1 }, answerOf(1, 1, { units: 8 }, { allowed_ips: ["203.0.113.0/24"] }), at(1));
   expect(bound.admit("id", {}, at(2))).toBeNull();
-  expect(bound.question("id", at(3))).toEqual({ want: 0, back: [{ lease: "lease 1", unused: 8 }] });
+  expect(bound.question("id", at(3))).toMatchObject({ want: 0, back: [{ lease: "lease 1", unused: 8 }] });
+});
+
+it("Requests wait for a call that asks for a lease, until such a call has brought none", () => {
+  const leases: Any = new Leases();
+  expect(leases.question("id", at(0), 1, 3)).toMatchObject({ want: 3, isForAll: true });
+  leases.take("id", { at: at(0), want: 3, cost: 1 }, answerOf(1, 1), at(1));
+  for (const ms of [2, 3]) leases.admit("id", {}, at(ms));
+  const next = leases.question("id", at(4), 1, 3);
+  expect([next.want > 1, next.isForAll]).toEqual([true, false]);
+  leases.take("id", { at: at(4), ...next, cost: 1 }, answerOf(2, 2, { units: 2 }), at(5));
+  for (const ms of [6, 7]) expect(leases.admit("id", {}, at(ms))).not.toBeNull();
+  expect(leases.question("id", at(8), 1, 3)).toMatchObject({ isForAll: true });
 });
