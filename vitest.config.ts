@@ -6,6 +6,7 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-worker
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { buildDocs } from "./scripts/build-docs.ts";
+import { Settings, variablesOf } from "./scripts/settings/schema.ts";
 
 // Tests in `test/worker` run inside workerd, on real D1 and Durable Objects. Tests in `test/node` run the commands of the project. Tests in
 // `test/browser` open the pages in the installed Chromium. Some tests take minutes at full size. Such a test has a short form for `npm test` and a
@@ -15,7 +16,7 @@ import { buildDocs } from "./scripts/build-docs.ts";
 /** Builds the documentation before the Worker is bundled. Imports the files as text, as the rule in wrangler.toml also does. */
 const builtDocs = {
   name: "built-docs",
-  buildStart: buildDocs,
+  buildStart: () => buildDocs("", "overview.example.toml"),
   transform: (code: string, id: string) =>
     /\/built(?:-without-samples)?\.txt$/.test(id) ? `export default ${JSON.stringify(code)};` : null,
 };
@@ -72,12 +73,10 @@ export default defineConfig(async () => ({
                 WEBHOOK_ENCRYPTION_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,
                 IMPORT_SECRETS: "pepper:a-pepper-of-the-tests",
-                // The tests use the sample resources, even if the team has switched them off.
-                SAMPLE_RESOURCES: "on",
+                // The tests use no settings of the team.
+                ...variablesOf(Settings.parse({})),
                 // Overrides the key that `npm start` stores in .dev.vars.
                 DEMO_API_KEY: "",
-                // A team may have stored its jurisdiction. The tests use the objects outside of it.
-                JURISDICTION: "",
                 SECURITY_CONTACT: "mailto:security@acme.dev",
                 PUBLIC_ORIGIN: "https://overview.acme.dev, https://overview.acme.workers.dev:8443",
                 MIGRATIONS: {

@@ -1,4 +1,4 @@
-import "./sample-resources.ts";
+import "./settings/use.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";

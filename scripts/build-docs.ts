@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -17,24 +17,41 @@ const root = join(import.meta.dirname, "..");
 const paths = { on: "src/docs/built.txt", off: "src/docs/built-without-samples.txt" } as const;
 type Setting = keyof typeof paths;
 
-/** Writes both versions of the documentation. A process has one setting, so each version needs a process of its own. */
-export async function buildDocs(): Promise<void> {
+/**
+ * Writes both versions of the documentation of an environment. A process has one setting, so each version needs a process of its own. `file`: the file of the
+ * settings, if it is not overview.toml.
+ */
+export async function buildDocs(environment = "", file = process.env.OVERVIEW_SETTINGS): Promise<void> {
   const build = (setting: Setting) =>
     promisify(execFile)(process.execPath, [import.meta.filename, setting], {
-      env: { ...process.env, SAMPLE_RESOURCES: setting } as NodeJS.ProcessEnv,
+      env: {
+        ...process.env,
+        SAMPLE_RESOURCES: setting,
+        OVERVIEW_ENVIRONMENT: environment,
+        ...(file && { OVERVIEW_SETTINGS: file }),
+      } as NodeJS.ProcessEnv,
     });
   await Promise.all((Object.keys(paths) as Setting[]).map(build));
 }
 
-/** The folders of the OpenAPI documents of a deployment without the sample resources. These documents are not in the repository. */
-const withoutSamples = "without-samples/";
+/** The folders of the OpenAPI documents of this deployment. The repository has only those of a deployment without settings. */
+const folders = { on: "with-samples/", off: "without-samples/" } as const;
 
-/** Writes the OpenAPI documents without the sample resources. */
-async function writeDocuments(): Promise<void> {
+/** Returns a text with the prefix and the variables of the team. Guides and examples have those of a deployment without settings. */
+async function withBrand(text: string): Promise<string> {
+  const { brand } = await import("../src/lib/settings.ts");
+  return text
+    .replaceAll(/\bAPI_KEY\b/g, brand.keyVariable)
+    .replaceAll(/\bWEBHOOK_SECRET\b/g, brand.secretVariable)
+    .replaceAll(/\bdvo_/g, `${brand.keyPrefixes[0]}_`);
+}
+
+/** Writes the OpenAPI documents with the settings of the team. */
+async function writeDocuments(folder: string): Promise<void> {
   const { documents } = await import("./generate.ts");
-  for (const [path, text] of Object.entries(await documents(withoutSamples))) {
+  for (const [path, text] of Object.entries(await documents(folder))) {
     mkdirSync(dirname(join(root, path)), { recursive: true });
-    writeFileSync(join(root, path), text);
+    writeFileSync(join(root, path), await withBrand(text));
   }
 }
 
@@ -50,6 +67,8 @@ interface Bundled {
 
 /** Returns the pages as JSON. Node cannot run JSX. Therefore, esbuild first bundles the code that renders the pages. */
 async function builtText(setting: Setting): Promise<string> {
+  await import("./settings/use.ts");
+  const { settingsFile } = await import("./settings/load.ts");
   const folder = mkdtempSync(join(tmpdir(), "developer-overview-docs-"));
   try {
     const outfile = join(folder, "library.mjs");
@@ -66,14 +85,20 @@ async function builtText(setting: Setting): Promise<string> {
     const { buildLibrary, guideNames, teamGuides } = (await import(pathToFileURL(outfile).href)) as Bundled;
     const read = (path: string) => readFileSync(join(root, path), "utf8");
     const guides = guideNames.map((name) => [name, read(`docs/guides/${name}.md`)]);
-    if (setting === "off") await writeDocuments();
-    const document = (api: "v1" | "team") =>
-      JSON.parse(read(`public/api/${api}/${setting === "off" ? withoutSamples : ""}openapi.json`)) as JsonObject;
+    // The team's own guides are beside its settings.
+    const own = join(root, dirname(settingsFile()), "guides");
+    const ofTeam = globSync("*.md", { cwd: own }).toSorted();
+    const unnamed = ofTeam.find((name) => !/^[a-z0-9-]+\.md$/.test(name));
+    if (unnamed !== undefined) throw new Error(`guides/${unnamed}: the name of a guide has only a-z, 0-9 and -.`);
+    guides.unshift(...ofTeam.map((name): [string, string] => [name.replace(/\.md$/, ""), readFileSync(join(own, name), "utf8")]));
+    await writeDocuments(folders[setting]);
+    const document = (api: "v1" | "team") => JSON.parse(read(`public/api/${api}/${folders[setting]}openapi.json`)) as JsonObject;
     const team = {
       document: document("team"),
       guides: Object.fromEntries(Object.entries(teamGuides).map(([name, path]) => [name, withFiles(read(path), read)])),
     };
-    return JSON.stringify(buildLibrary(document("v1"), Object.fromEntries(guides), team));
+    const texts = Object.fromEntries(guides.toReversed());
+    return await withBrand(JSON.stringify(buildLibrary(document("v1"), texts, team)));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -86,5 +111,9 @@ const withFiles = (guide: string, read: (path: string) => string): string =>
 if (import.meta.main) {
   const setting = process.argv[2];
   if (setting === "on" || setting === "off") writeFileSync(join(root, paths[setting]), await builtText(setting));
-  else await buildDocs();
+  else {
+    const { buildSettings, readSettings, settingsFile, writeFiles } = await import("./settings/load.ts");
+    writeFiles(buildSettings(readSettings(setting), settingsFile(setting)).files);
+    await buildDocs(setting);
+  }
 }

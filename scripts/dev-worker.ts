@@ -28,7 +28,7 @@ export function startDevWorker(
 ): ChildProcess {
   const options: ServerOptions = { port, signIn, log, inspector };
   // The Worker runs in its own process group, so one signal ends the Worker and all its child processes.
-  const child = spawn(process.execPath, [join(root, "scripts", "dev-server.ts"), JSON.stringify(options)], {
+  const child = spawn(process.execPath, [join(folder, "scripts", "dev-server.ts"), JSON.stringify(options)], {
     cwd: folder,
     env: { ...quiet, WRANGLER_LOG: log ? "log" : "error", PWD: folder },
     stdio: ["ignore", log ? "pipe" : (output ?? "inherit"), output ?? "inherit"],

@@ -1,3 +1,4 @@
+import "./settings/use.ts";
 import { listAccounts } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import { createKey } from "../src/keys/create-key.ts";

@@ -1,13 +1,19 @@
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
+import { localConfig } from "./deploy/environment.ts";
 import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
+import { buildSettings } from "./settings/load.ts";
+import { given } from "./settings/use.ts";
 
-// Shared code of the commands that work on local data. The local D1 databases are stored under .wrangler/state.
+// Shared code of the commands that work on local data. The local D1 databases are stored under .wrangler/state. A sample brand has data of its own, because its
+// keys have other prefixes.
 
-export const stateDirectory = join(root, ".wrangler", "state");
+const sampleBrand = process.env.OVERVIEW_SETTINGS ? basename(dirname(process.env.OVERVIEW_SETTINGS)) : null;
+
+export const stateDirectory = join(root, ".wrangler", sampleBrand === null ? "state" : `state-${sampleBrand}`);
 export const wranglerPath = join(root, "node_modules", "wrangler", "bin", "wrangler.js");
 
 /** If this file exists, the local data come from a backup, and no demo account is added to them. */
@@ -59,7 +65,7 @@ const migratedFile = join(stateDirectory, "migrated");
 
 function databasesWanted(): string {
   const files = readdirSync(join(root, "migrations"), { recursive: true, encoding: "utf8" }).toSorted();
-  const config = readFileSync(join(root, "wrangler.toml"), "utf8");
+  const config = [readFileSync(join(root, "wrangler.toml"), "utf8"), given.log.databases];
   return createHash("sha256")
     .update(JSON.stringify([config, files]))
     .digest("hex");
@@ -71,10 +77,10 @@ export async function applyMigrations(): Promise<void> {
   const wanted = databasesWanted();
   const hasDatabases = existsSync(join(stateDirectory, "v3", "d1"));
   if (hasDatabases && existsSync(migratedFile) && readFileSync(migratedFile, "utf8") === wanted) return;
-  const { unstable_readConfig: readConfig, unstable_splitSqlQuery: statementsOf } = await import("wrangler");
-  const { d1_databases: databases } = readConfig({ config: join(root, "wrangler.toml"), env: "" });
+  const { unstable_splitSqlQuery: statementsOf } = await import("wrangler");
+  const { d1_databases: databases } = localConfig(given.log.databases);
   await withDatabases(async (env) => {
-    for (const { binding, migrations_dir: folder = "" } of databases)
+    for (const { binding, migrations_dir: folder } of databases)
       await migrate(env[binding] as D1Database, join(root, folder), statementsOf);
   });
   writeFileSync(migratedFile, wanted);
@@ -109,8 +115,9 @@ export async function seedLocalData({ empty = false } = {}): Promise<string> {
   Object.assign(process.env, quiet);
   const { unstable_startWorker } = await import("wrangler");
   const worker = await unstable_startWorker({
-    config: await dataOnlyConfig(),
+    config: dataOnlyConfig(),
     entrypoint: join(root, "scripts", "seed-worker.ts"),
+    build: { define: { SETTINGS: JSON.stringify(buildSettings(given).settings) } },
     bindings: Object.fromEntries(
       Object.entries({ ...localSecrets(), SAMPLE_RESOURCES: process.env.SAMPLE_RESOURCES }).map(([name, value]) => [
         name,
@@ -136,7 +143,7 @@ export async function withDatabases<Result>(work: (env: Databases) => Promise<Re
   Object.assign(process.env, quiet);
   // Import wrangler only here, because the import takes a second and most starts do not need wrangler.
   const { getPlatformProxy } = await import("wrangler");
-  const configPath = await dataOnlyConfig();
+  const configPath = dataOnlyConfig();
   const proxy = await getPlatformProxy<Databases>({ configPath, persist: { path: join(stateDirectory, "v3") } });
   try {
     return await work(proxy.env);
@@ -149,9 +156,8 @@ export async function withDatabases<Result>(work: (env: Databases) => Promise<Re
  * Writes a wrangler config that contains only the databases of this Worker. Returns the path of the config. The config leaves out the
  * Durable Objects of this Worker, because no other Worker can run them.
  */
-async function dataOnlyConfig(): Promise<string> {
-  const { unstable_readConfig } = await import("wrangler");
-  const { d1_databases, compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml"), env: "" });
+function dataOnlyConfig(): string {
+  const { d1_databases, compatibility_date, compatibility_flags } = localConfig(given.log.databases);
   ensureStateDirectory();
   const path = join(stateDirectory, "data-only.json");
   writeFileSync(path, JSON.stringify({ name: "data-only", compatibility_date, compatibility_flags, d1_databases }));

@@ -2,10 +2,10 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isLoopback } from "../src/lib/net/loopback.ts";
 import { type Deployment, readDeployment } from "./deploy/deployment.ts";
-import { overridesOf } from "./deploy/environment.ts";
 import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
+import { settingsFile } from "./settings/load.ts";
 
 // A client for the operator's API of a local or deployed Worker.
 
@@ -49,7 +49,7 @@ export async function connectToTarget({ remote, env }: Target): Promise<Operator
   const deployment = await readDeployment(env);
   const { origin, origins, worker } = deployment;
   if (origin === null)
-    throw new CommandError("misuse", `PUBLIC_ORIGIN is not set in ${overridesOf(env)}, so nobody knows where ${worker} is.`);
+    throw new CommandError("misuse", `api.public_origin is not set in ${settingsFile(env)}, so nobody knows where ${worker} is.`);
   if (remote !== undefined && !origins.includes(originOf(remote)))
     throw new CommandError(
       "refused",

@@ -8,9 +8,9 @@ import { CommandError, exitCodes } from "../exit-codes.ts";
 import { connectToOperator, keepToken, keptToken, type OperatorClient } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { missingSecrets, secretNames } from "../secrets.ts";
+import { settingsFile } from "../settings/load.ts";
 import { type Deployed, missingQueues, readDatabaseIds, readDeployed, rowsIn, shownShares, signIn, variableOf } from "./cloudflare.ts";
 import { creations, type Deployment, domainsOf, readDeployment, type Step } from "./deployment.ts";
-import { overridesOf } from "./environment.ts";
 import { connectToMetrics, isServing, waitForVersion, watchVersion } from "./watch.ts";
 import { objectsAtOnce, sendAllTo, WranglerError, wrangler } from "./wrangler.ts";
 
@@ -87,13 +87,13 @@ function requireAllowed({ env, origin, jurisdiction }: Deployment, { deployed, m
   if (there !== jurisdiction)
     throw new CommandError(
       "refused",
-      `Nothing is done. JURISDICTION in ${overridesOf(env)} is "${jurisdiction}", but the data of the deployed Worker are in "${there}", and cannot move.`,
+      `Nothing is done. location.jurisdiction in ${settingsFile(env)} is "${jurisdiction}", but the data of the deployed Worker are in "${there}", and cannot move.`,
     );
   if (!missing.secrets.includes("OPERATOR_TOKENS")) return;
   if (origin === null)
     throw new CommandError(
       "misuse",
-      `Set PUBLIC_ORIGIN in ${overridesOf(env)} first. This deploy creates the operator's token and stores it under that address.`,
+      `Set api.public_origin in ${settingsFile(env)} first. This deploy creates the operator's token and stores it under that address.`,
     );
   if (process.env.CI)
     throw new CommandError(
@@ -152,7 +152,7 @@ async function dryRun(deployment: Deployment, mayReplace: boolean): Promise<stri
     ...domainsOf(deployment).map((domain) => `serve ${domain} from ${deployment.worker}, instead of anything that serves this domain now`),
   ];
   if (state !== null) requireAllowed(deployment, state, mayReplace);
-  else if (deployment.origin === null) say(`Set PUBLIC_ORIGIN in ${overridesOf(deployment.env)} before the first deploy.`);
+  else if (deployment.origin === null) say(`Set api.public_origin in ${settingsFile(deployment.env)} before the first deploy.`);
   return `Nothing is changed. A deploy runs these steps:\n${steps.map((step, index) => `${String(index + 1).padStart(3)}. ${step}`).join("\n")}`;
 }
 
@@ -287,7 +287,7 @@ async function deploy(found: Deployment, { account, seconds, mayReplace }: Given
       : await upload(deployment, ["deploy", ...objectsAtOnce], secrets);
   const mayGoBack = deployed?.version.classTag === deployment.classTag && state.missing.secrets.length === 0;
   if (deployed !== null && mayGoBack) say(`To go back: npm run roll-back -- --env ${deployment.env} --to ${deployed.version.id}`);
-  if (origin === null) return `Set PUBLIC_ORIGIN in ${overridesOf(deployment.env)}, and deploy again. Links and webhooks need it.`;
+  if (origin === null) return `Set api.public_origin in ${settingsFile(deployment.env)}, and deploy again. Links and webhooks need it.`;
   await waitForVersion(deployment, version);
   if (secrets.OPERATOR_TOKENS)
     say("The operator's token is in .operator-tokens, where `npm run operator -- ... --env` finds it. Keep a copy in your password store.");

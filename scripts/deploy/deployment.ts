@@ -1,6 +1,5 @@
-import { jurisdictions, regions } from "../../src/db/region.ts";
-import { CommandError } from "../exit-codes.ts";
-import { type Bound, configOf, originsOf, overridesOf, production, writeConfig } from "./environment.ts";
+import { production, settingsFile } from "../settings/load.ts";
+import { type Bound, configOf, originsOf, writeConfig } from "./environment.ts";
 
 export interface Database {
   binding: string;
@@ -14,7 +13,7 @@ export type Binding = { type: string; name: string } & Record<string, unknown>;
 
 /** The settings of one environment. */
 export interface Deployment {
-  /** The name of the environment: `production`, or a file in the folder environments. */
+  /** The name of the environment: `production`, or the NAME of an overview.NAME.toml. */
   env: string;
   /** The path of the configuration that wrangler reads. */
   config: string;
@@ -37,13 +36,13 @@ export interface Deployment {
  * the Worker. Throws `CommandError` if there is no such environment.
  */
 export async function readDeployment(env: string = production, bound: Bound = {}): Promise<Deployment> {
-  const config = await configOf(env);
+  const config = configOf(env);
   const { producers = [], consumers = [] } = config.queues;
   const queues = [
     ...producers.map(({ queue }) => queue),
     ...consumers.flatMap((each) => [each.queue, each.dead_letter_queue ?? []].flat()),
   ];
-  const origins = originsOf(config, overridesOf(env));
+  const origins = originsOf(config.vars, settingsFile(env));
   const domains = domainsOf({ origins });
   // Without an address of its own, a Worker has one under workers.dev.
   const hasNoAddress = (config.routes ?? []).length === 0 && domains.length === 0;
@@ -55,18 +54,11 @@ export async function readDeployment(env: string = production, bound: Bound = {}
     databases: config.d1_databases.map(({ binding, database_name: name, migrations_dir: migrations }) => ({ binding, name, migrations })),
     queues: [...new Set(queues)],
     classTag: config.migrations.at(-1)?.tag ?? "",
-    region: oneOf(regions, "REGION", config.vars.REGION),
-    jurisdiction: oneOf(jurisdictions, "JURISDICTION", config.vars.JURISDICTION),
+    region: config.vars.REGION ?? "",
+    jurisdiction: config.vars.JURISDICTION ?? "",
     origins,
     origin: origins[0] ?? null,
   };
-}
-
-/** Returns a variable that must be empty or one of a few texts. Throws `CommandError` if it is another one. */
-function oneOf(texts: readonly string[], name: string, value: unknown): string {
-  const text = String(value ?? "");
-  if (text === "" || texts.includes(text)) return text;
-  throw new CommandError("misuse", `${name} is "${text}". It must be empty, or one of ${texts.join(", ")}.`);
 }
 
 /**

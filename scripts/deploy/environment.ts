@@ -1,16 +1,15 @@
-import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, relative } from "node:path";
-import { parse } from "smol-toml";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { getStaticTOMLValue, parseTOML } from "toml-eslint-parser";
 import type { Region } from "../../src/db/region.ts";
 import { isLoopback } from "../../src/lib/net/loopback.ts";
 import { CommandError } from "../exit-codes.ts";
 import { root } from "../root.ts";
+import { buildSettings, environments, production, readSettings, settingsFile } from "../settings/load.ts";
+import { variablesOf } from "../settings/schema.ts";
 
-// Makes the configuration of an environment. wrangler.toml describes production. environments/NAME.toml has only what differs in the
-// environment NAME. wrangler's own environments would need a copy of every binding instead.
-
-/** The name of the environment that wrangler.toml itself describes. */
-export const production = "production";
+// Makes the configuration of an environment for wrangler. wrangler.toml has the bindings, which are the same in all environments. overview.toml has the
+// settings of the team, and overview.NAME.toml what differs in the environment NAME.
 
 /** The cloud region near which Cloudflare places the Worker. D1 does not say where in its region it is, so each entry is a large data center there. */
 const placements: Record<Region, string> = {
@@ -30,7 +29,9 @@ export interface Config {
   placement?: object;
   routes?: unknown[];
   workers_dev?: boolean;
-  vars: Record<string, unknown>;
+  vars: Record<string, string>;
+  define?: Record<string, string>;
+  build?: { command: string };
   d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
   queues: { producers: { binding: string; queue: string }[]; consumers: { queue: string; dead_letter_queue?: string }[] };
   migrations: { tag: string }[];
@@ -38,70 +39,51 @@ export interface Config {
   [other: string]: unknown;
 }
 
-/** The file that says what differs in an environment. */
-export const overridesOf = (env: string): string => (env === production ? "wrangler.toml" : `environments/${env}.toml`);
-
-const isTable = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
-
-/** Returns `base` with the values of `changes`. Tables are merged, all other values are replaced. */
-function merged(base: Record<string, unknown>, changes: Record<string, unknown>): Record<string, unknown> {
-  const values = Object.entries(changes).map(([name, value]) => {
-    const before = base[name];
-    return [name, isTable(before) && isTable(value) ? merged(before, value) : value];
-  });
-  return { ...base, ...Object.fromEntries(values) };
-}
+/** Returns the configuration in wrangler.toml. Not by wrangler, which takes two seconds to load. */
+const bindings = (): Config => getStaticTOMLValue(parseTOML(readFileSync(join(root, "wrangler.toml"), "utf8"))) as unknown as Config;
 
 /**
  * Returns wrangler's configuration of an environment, with paths relative to the root of the project. Throws `CommandError` if there is no such
- * environment.
+ * environment, or if a setting is not valid.
  */
-export async function configOf(env: string): Promise<Config> {
-  const read = (name: string): Config => {
-    const file = overridesOf(name);
-    try {
-      // Not by wrangler, which takes two seconds to load.
-      return parse(readFileSync(join(root, file), "utf8")) as unknown as Config;
-    } catch (error) {
-      throw new CommandError("misuse", `Nothing is done. ${file} cannot be read: ${(error as Error).message}`);
-    }
-  };
-  const others = globSync(join(root, "environments/*.toml")).map((file) => basename(file, ".toml"));
-  if (others.includes(production))
-    throw new CommandError(
-      "misuse",
-      "Nothing is done. wrangler.toml describes production, and nothing reads environments/production.toml.",
-    );
-  const names = [production, ...others];
-  if (!names.includes(env)) throw new CommandError("misuse", `There is no environment "${env}". There is ${names.join(", ")}.`);
-  const main = read(production);
-  const configs = names.map((name) => {
-    if (name === production) return { name, config: main };
-    const base = { ...withNamesOf(main, name), routes: [], vars: { ...main.vars, ...ofOneDeployment } };
-    const own = { ...read(name) };
-    const fixed = derived.find((each) => each in own);
-    if (fixed !== undefined)
-      throw new CommandError(
-        "misuse",
-        `Nothing is done. ${overridesOf(name)} sets ${fixed}, which follows from the name of the environment.`,
-      );
-    return { name, config: merged(base, own) as Config };
-  });
-  const config = configs.find(({ name }) => name === env)?.config ?? main;
-  for (const other of configs) if (other.name !== env) requireOwnAddress(env, config, other);
-  const region = String(config.vars.REGION ?? "");
+export function configOf(env: string): Config {
+  if (environments().filter((name) => name === production).length > 1)
+    throw new CommandError("misuse", "Nothing is done. overview.toml describes production, and nothing reads overview.production.toml.");
+  const settings = readSettings(env);
+  const main = bindings();
+  const config = env === production ? main : withNamesOf(main, env);
+  const vars = { ...config.vars, ...variablesOf(settings), DEAD_DELIVERIES_QUEUE: deadLetterQueueOf(config) };
+  for (const other of environments()) if (other !== env) requireOwnAddress(env, vars, other);
+  const { region } = settings.location;
   return {
     ...config,
-    vars: { ...textsOf(config.vars, overridesOf(env)), DEAD_DELIVERIES_QUEUE: deadLetterQueueOf(config) },
-    ...(region !== "" && { placement: { region: placements[region as Region] } }),
+    vars,
+    d1_databases: withActivity(config.d1_databases, settings.log.databases),
+    define: { ...config.define, SETTINGS: JSON.stringify(buildSettings(settings).settings) },
+    ...(config.build && { build: { ...config.build, command: config.build.command && `${config.build.command} ${env}` } }),
+    ...(region !== "" && { placement: { region: placements[region] } }),
   };
 }
 
-/** Variables that say where one deployment is. No other deployment has them from wrangler.toml. */
-const ofOneDeployment = { PUBLIC_ORIGIN: "", REGION: "", JURISDICTION: "" };
+/** Returns the configuration of the local Worker, without its variables. `databases`: the number of activity databases. */
+export function localConfig(databases: number): Config {
+  const config = bindings();
+  return { ...config, d1_databases: withActivity(config.d1_databases, databases) };
+}
 
-/** Returns the origins in PUBLIC_ORIGIN. Throws `CommandError` if an entry is none. `file`: the file that has the variable. */
-export function originsOf({ vars }: Pick<Config, "vars">, file: string): string[] {
+/** Returns the databases with `count` activity databases in place of the one in wrangler.toml. */
+const withActivity = (databases: Config["d1_databases"], count: number): Config["d1_databases"] =>
+  databases.flatMap((each) => {
+    if (each.binding !== "ACTIVITY_0") return [each];
+    return Array.from({ length: count }, (_, index) => ({
+      ...each,
+      binding: `ACTIVITY_${index}`,
+      database_name: each.database_name.replace(/0$/, String(index)),
+    }));
+  });
+
+/** Returns the origins in PUBLIC_ORIGIN. Throws `CommandError` if an entry is none. `file`: the file that has the setting. */
+export function originsOf(vars: Config["vars"], file: string): string[] {
   const given = String(vars.PUBLIC_ORIGIN ?? "")
     .split(",")
     .map((each) => each.trim())
@@ -111,38 +93,26 @@ export function originsOf({ vars }: Pick<Config, "vars">, file: string): string[
     return protocol === "https:" || (protocol === "http:" && isLoopback(hostname));
   };
   const wrong = given.find((each) => !isAddress(each));
-  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN in ${file} has an entry that is no https:// URL: "${wrong}".`);
+  if (wrong !== undefined)
+    throw new CommandError("misuse", `api.public_origin in ${file} has an entry that is no https:// URL: "${wrong}".`);
   return given.map((each) => new URL(each).origin);
 }
 
 /** Throws `CommandError` if two environments have the same host. A file that was copied from another environment has its address. */
-function requireOwnAddress(env: string, config: Config, other: { name: string; config: Config }): void {
-  const [file, otherFile] = [overridesOf(env), overridesOf(other.name)];
-  const taken = originsOf(other.config, otherFile).map((origin) => new URL(origin).host);
-  const origin = originsOf(config, file).find((each) => taken.includes(new URL(each).host));
+function requireOwnAddress(env: string, vars: Config["vars"], other: string): void {
+  const [file, otherFile] = [settingsFile(env), settingsFile(other)];
+  const taken = originsOf(variablesOf(readSettings(other)), otherFile).map((origin) => new URL(origin).host);
+  const origin = originsOf(vars, file).find((each) => taken.includes(new URL(each).host));
   if (origin === undefined) return;
   throw new CommandError(
     "misuse",
-    `Nothing is done. PUBLIC_ORIGIN is ${origin} in ${file} and in ${otherFile}. Each environment needs an address of its own.`,
+    `Nothing is done. api.public_origin is ${origin} in ${file} and in ${otherFile}. Each environment needs an address of its own.`,
   );
 }
 
-/** What an environment cannot choose: the names of its Worker, databases and queues follow from its own name. */
-const derived = ["name", "d1_databases", "queues"];
-
-/** Returns variables as text, which is how the Worker reads them. Throws `CommandError` for a list or a table. */
-function textsOf(vars: Record<string, unknown>, file: string): Record<string, string> {
-  const texts = Object.entries(vars).map(([name, value]) => {
-    if (typeof value === "object")
-      throw new CommandError("misuse", `Nothing is done. The variable ${name} in ${file} must be a text in quotation marks.`);
-    return [name, String(value)] as const;
-  });
-  return Object.fromEntries(texts);
-}
-
 /** The variable tells the queue consumer which of its queues is the dead letter queue. */
-const deadLetterQueueOf = ({ queues, vars }: Config) =>
-  queues.consumers.find(({ dead_letter_queue }) => dead_letter_queue)?.dead_letter_queue ?? vars.DEAD_DELIVERIES_QUEUE;
+const deadLetterQueueOf = ({ queues }: Config) =>
+  queues.consumers.find(({ dead_letter_queue }) => dead_letter_queue)?.dead_letter_queue ?? "";
 
 /** Gives the Worker, its databases and its queues names of their own. */
 function withNamesOf(config: Config, env: string): Config {

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { CommandError } from "../exit-codes.ts";
 import type { Manifest } from "../operator/backup.ts";
+import { settingsFile } from "../settings/load.ts";
 import { readDatabaseIds } from "./cloudflare.ts";
 import { creations, type Database, type Deployment } from "./deployment.ts";
-import { overridesOf } from "./environment.ts";
 import { rowsOf, type Source, wrangler } from "./wrangler.ts";
 
 const countTables =
@@ -48,7 +48,7 @@ export async function restoreDatabases(
   if (jurisdiction && deployment.jurisdiction !== jurisdiction)
     throw new CommandError(
       "refused",
-      `Nothing is changed. The data of the backup must stay in the jurisdiction ${jurisdiction}. Set JURISDICTION = "${jurisdiction}" in ${overridesOf(deployment.env)}.`,
+      `Nothing is changed. The data of the backup must stay in the jurisdiction ${jurisdiction}. Set location.jurisdiction to "${jurisdiction}" in ${settingsFile(deployment.env)}.`,
     );
   const present = deployment.databases.filter(({ name }) => ids.has(name));
   for (const database of present)

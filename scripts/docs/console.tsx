@@ -1,6 +1,7 @@
 import { raw } from "hono/html";
 import { type JsonObject, type Operation, parametersOf } from "../../src/api/openapi/document.ts";
 import { demoKeyPlaceholder } from "../../src/docs/page.ts";
+import { brand } from "../../src/lib/settings.ts";
 
 /** A form with more optional parameters than this shows them on request, so that the response is near the button. */
 const maxUnfolded = 4;
@@ -48,7 +49,15 @@ export const Console = ({
     <section class="panel" aria-labelledby="try-it">
       <h2 id="try-it">Try it</h2>
       <p data-without-script>The console needs JavaScript. The commands above send the same request.</p>
-      <form class="form" data-console data-method={method.toUpperCase()} data-path={path} autocomplete="off" hidden>
+      <form
+        class="form"
+        data-console
+        data-method={method.toUpperCase()}
+        data-path={path}
+        data-variable={brand.keyVariable}
+        autocomplete="off"
+        hidden
+      >
         {!isPublic && (
           <div class="field">
             <label for="console-key">API key</label>

@@ -1,5 +1,6 @@
 import packageJson from "../../package.json" with { type: "json" };
 import { servedManifests, servesSamples } from "../../src/db/registry/manifests.ts";
+import { brand, productName, shownName } from "../../src/lib/settings.ts";
 
 /** The description in the OpenAPI document. It is a short guide for readers who have only this document. */
 const description = `${servesSamples ? "This API manages users, tasks, API keys and webhooks. The API also provides analytics, usage figures, exact rate limits and a log of requests." : "This API manages API keys and webhooks. The API also provides usage figures, exact rate limits and a log of requests."} The guides are at \`/docs\`.
@@ -29,13 +30,13 @@ If you repeat a POST with the same \`Idempotency-Key\` within 24 hours, the POST
 New response members, enum values, error codes and event types are not breaking changes. Clients must ignore values that they do not know.`;
 
 export const info = {
-  title: "Developer Overview API",
+  title: brand.name === "" ? `${productName} API` : `${brand.name} ${brand.area === "API" ? "API" : `${brand.area} API`}`,
   version: packageJson.version,
   summary: servesSamples
     ? "An API for users and tasks, with API keys, exact limits, usage figures, webhooks and a log of requests."
     : "API keys, exact limits, usage figures, webhooks and a log of requests.",
   description,
-  contact: { name: "Developer Overview" },
+  contact: { name: shownName, ...(brand.support.startsWith("http") && { url: brand.support.replace(/\?.*$/, "") }) },
   license: { name: "MIT", url: "https://opensource.org/license/mit" },
 };
 

@@ -52,10 +52,10 @@ function callIn(form: HTMLFormElement): Call | string {
 function commandOf({ url, method, headers, body }: Call): string {
   const lines = [`curl -g${method === "GET" ? "" : ` -X ${method}`} ${inShell(url)}`];
   for (const [name, value] of Object.entries(headers))
-    lines.push(name === "Authorization" ? '-H "Authorization: Bearer $API_KEY"' : `-H ${inShell(`${name}: ${value}`)}`);
+    lines.push(name === "Authorization" ? `-H "Authorization: Bearer $${form?.dataset.variable}"` : `-H ${inShell(`${name}: ${value}`)}`);
   if (body) lines.push(`-d ${inShell(body)}`);
   // Also mask an API key that was pasted into another field.
-  return lines.join(" \\\n  ").replaceAll(/dvo_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}/g, "dvo_...");
+  return lines.join(" \\\n  ").replaceAll(/\b([a-z0-9_]{2,16})_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}\b/g, "$1_...");
 }
 
 function show(box: string, code: string, text: string): void {

@@ -1,9 +1,18 @@
 import { secretsIn } from "../lib/crypto/secrets.ts";
+import { brand } from "../lib/settings.ts";
 import { formOf, newPublicPart, newSignedSecret, publicPartOf, type SigningSecret } from "./signed-secret.ts";
 
-// The secret key of an API key is a signed secret with the prefix `dvo`.
+// The secret key of an API key is a signed secret. The settings of the team name its prefixes: new keys have the first, and keys with any of them are valid.
 
-const form = formOf("dvo");
+const { keyPrefixes } = brand;
+/** The prefix of keys whose rows name none. */
+const unnamedPrefix = "dvo";
+const form = formOf(keyPrefixes);
+const secretLength = 40;
+const publicLength = 16;
+
+/** The prefix of new keys, with the underscore after it. */
+export const newKeyPrefix = `${keyPrefixes[0]}_`;
 
 export type { SigningSecret } from "./signed-secret.ts";
 
@@ -21,16 +30,25 @@ export const isKeyId = (text: string): boolean => /^key_[0-9A-Za-z]{16}$/.test(t
 export const isKeyForm = (text: string): boolean => form.test(text);
 
 /** Returns whether a text claims to be a secret key of this service. Does not check the format or the tag. */
-export const looksLikeKey = (text: string): boolean => text.startsWith("dvo_");
+export const looksLikeKey = (text: string): boolean => keyPrefixes.some((prefix) => text.startsWith(`${prefix}_`));
 
-/** Returns the prefix and the public part of a secret key. These parts are not secret. */
-export const prefixOf = (keyId: string): string => `dvo_${keyId.slice("key_".length)}`;
+/** Returns the prefix and the public part of a secret key. These parts are not secret. `shownPrefix`: as the row of the key has it. */
+export const prefixOf = ({ id, shownPrefix }: { id: string; shownPrefix: string | null }): string =>
+  shownPrefix ?? `${unnamedPrefix}_${id.slice("key_".length)}`;
+
+/** Returns what the row of a key stores of its secret key: the prefix and the public part, or null for the prefix that rows do not name. */
+export const shownPrefixOf = (secretKey: string): string | null =>
+  keyPrefixes[0] === unnamedPrefix ? null : secretKey.slice(0, -secretLength - 1);
+
+/** Returns the id of the key of a whole secret key, or null for other text. Does not check the tag. */
+export const idInKey = (text: string): string | null => (isKeyForm(text) ? statedIdOf(text) : null);
 
 /** Returns the key id in the public part of a secret key. Does not check the format or the tag. */
-export const statedIdOf = (secretKey: string): string => `key_${secretKey.slice("dvo_".length, "dvo_".length + 16)}`;
+export const statedIdOf = (secretKey: string): string => `key_${secretKey.slice(-secretLength - 1 - publicLength, -secretLength - 1)}`;
 
 /** Returns a new secret key for a key id. The secret key is shown once. The service stores a hash (`hashOf`) instead of the secret key. */
-export const newSecretKey = (keyId: string, signing: SigningSecret): string => newSignedSecret(prefixOf(keyId), signing);
+export const newSecretKey = (keyId: string, signing: SigningSecret): string =>
+  newSignedSecret(newKeyPrefix + keyId.slice("key_".length), signing);
 
 /** Returns the key id of a valid secret key, or null if the format or the tag is not valid. */
 export function keyIdOf(secretKey: string, signing: readonly SigningSecret[]): string | null {

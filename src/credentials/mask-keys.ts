@@ -1,3 +1,4 @@
+import { brand } from "../lib/settings.ts";
 import { maskForms } from "./secret-form.ts";
 
 /**
@@ -10,16 +11,21 @@ const separator = "(?:%[0-9A-Fa-f]{2}|[^0-9A-Za-z]){1,16}";
 const word = "[A-Z]?[a-z]+(?![0-9A-Za-z])";
 const further = `(?:[-_][\\w-]*|${separator}(?!${word})[0-9A-Za-z]+)`;
 
+/** The prefixes of signed secrets, the longest first: also that of keys from before the team chose its own. */
+const prefixes = [...new Set([...brand.keyPrefixes, "dvo", "svc"])].toSorted((one, other) => other.length - one.length);
+const anyCase = (prefix: string): string =>
+  prefix.replaceAll(/./g, (letter) => (letter === "_" ? separator : /[a-z]/.test(letter) ? `[${letter.toUpperCase()}${letter}]` : letter));
+
 /**
  * Matches an API key, a service token, an operator token, a webhook secret, or a long run of letters and digits. An API key may contain extra characters
  * between its parts and inside its secret part. A run of at least 20 letters and digits may be the whole secret part of a key, or half of
  * the secret part. A plain word ends a key: in `<key>/tasks`, `tasks` is not part of the key.
  */
 const suspects = new RegExp(
-  `(?<![0-9A-Za-z]{13})([Dd][Vv][Oo]|[Ss][Vv][Cc])${separator}([0-9A-Za-z]{16})[0-9A-Za-z]*${further}*|([Dd][Vv][Oo][Pp])${further}+|(whsec)_[\\w+/=-]+|[0-9A-Za-z]{20,}`,
+  `(?<![0-9A-Za-z]{13})(${prefixes.map(anyCase).join("|")})${separator}([0-9A-Za-z]{16})[0-9A-Za-z]*${further}*|([Dd][Vv][Oo][Pp])${further}+|(whsec)_[\\w+/=-]+|[0-9A-Za-z]{20,}`,
   "g",
 );
-const mayHaveSuspects = /[Dd][Vv][Oo]|[Ss][Vv][Cc]|whsec|%|[0-9A-Za-z]{20}/;
+const mayHaveSuspects = new RegExp(`${prefixes.map((prefix) => anyCase(prefix.split("_")[0] ?? "")).join("|")}|whsec|%|[0-9A-Za-z]{20}`);
 const changesOfKind = /[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|[0-9](?=[A-Za-z])/g;
 const secretLength = 40;
 
@@ -41,7 +47,7 @@ export function maskKeys(text: string, maxLength = 2048): string {
   if (!mayHaveSuspects.test(start)) return cut(start, maxLength);
   const plain = decodeFully(start);
   const masked = plain.replaceAll(suspects, (found, prefix?: string, publicPart?: string, operators?: string, ofWebhook?: string) => {
-    if (publicPart !== undefined) return `${prefix?.toLowerCase()}_${publicPart}`;
+    if (publicPart !== undefined) return `${prefix?.toLowerCase().replaceAll(/[^0-9a-z]+/g, "_")}_${publicPart}`;
     return operators ?? ofWebhook ?? (looksRandom(found) ? "***" : found);
   });
   return cut(masked === plain ? start : masked, maxLength);

@@ -2,7 +2,7 @@ import { formOf, newPublicPart, newSignedSecret, publicPartOf, type SigningSecre
 
 // A service token is a signed secret with the prefix `svc`. Its id is the prefix and the public part, so the id can be read in a log.
 
-const form = formOf("svc");
+const form = formOf(["svc"]);
 
 /** The length of the id with which a token begins. */
 export const tokenIdLength = "svc_".length + 16;

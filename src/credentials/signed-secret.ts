@@ -12,7 +12,8 @@ const macLength = 7;
 /** A secret that signs the tags of signed secrets. */
 export type SigningSecret = NamedSecret;
 
-export const formOf = (prefix: string): RegExp => new RegExp(`^${prefix}_([0-9A-Za-z]{16})_[0-9A-Za-z]{32}([0-9A-Za-z])([0-9A-Za-z]{7})$`);
+export const formOf = (prefixes: readonly string[]): RegExp =>
+  new RegExp(`^(?:${prefixes.join("|")})_([0-9A-Za-z]{16})_[0-9A-Za-z]{32}([0-9A-Za-z])([0-9A-Za-z]{7})$`);
 
 /** Returns `length` random base62 characters. All characters are equally likely. */
 function randomBase62(length: number): string {

@@ -2,9 +2,9 @@
 
 /** The paths of the files that pages load. The name of a file changes with its content. */
 export const assets = {
-  "console.js": "/assets/console.C6VUAPXF.js",
+  "console.js": "/assets/console.O5LX6KSZ.js",
   "log.js": "/assets/log.LYV46E5V.js",
   "overview.js": "/assets/overview.XW6GGEJQ.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.OSWVB7I2.css",
+  "style.css": "/assets/style.EYKMETOY.css",
 } as const;

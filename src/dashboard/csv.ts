@@ -1,5 +1,6 @@
 import type { Page } from "../db/page.ts";
 import { Failure } from "../lib/errors/failure.ts";
+import { fileName } from "../lib/settings.ts";
 import { linesOf } from "../lib/time/turns.ts";
 
 /** A CSV export stops reading at this number of rows. The last page may add up to 999 more rows. */
@@ -46,7 +47,7 @@ function cell(value: string | number | null): string {
 /** Returns the headers of a CSV file. The name of the file says if it has only the newest rows. */
 export const csvHeaders = (name: string, areAll: boolean) => ({
   "Content-Type": "text/csv; charset=utf-8",
-  "Content-Disposition": `attachment; filename="${name}${areAll ? "" : `-newest-${maxRows}`}.csv"`,
+  "Content-Disposition": `attachment; filename="${fileName(name)}${areAll ? "" : `-newest-${maxRows}`}.csv"`,
 });
 
 /** What the link to a CSV file of a list says when it is pointed at. */

@@ -1,4 +1,5 @@
 import { servesSamples } from "../db/registry/manifests.ts";
+import { brand, shownName } from "../lib/settings.ts";
 import type { DocPage } from "./page.ts";
 
 // Files with well-known names that programs request.
@@ -14,7 +15,7 @@ const headings: Partial<Record<DocPage["kind"], string>> = {
 /** Returns `/llms.txt` (llmstxt.org): links to the Markdown version of each documentation page. */
 export const llmsText = (pages: readonly DocPage[], origin: string): string =>
   [
-    "# Developer Overview API",
+    `# ${shownName} ${brand.area}`,
     "",
     `> ${servesSamples ? "An API for users and tasks, with API keys" : "API keys"}, exact limits, usage figures, webhooks and a log of requests. Every page is Markdown.`,
     "",

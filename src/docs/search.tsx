@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { prefixOf } from "../credentials/key-format.ts";
+import { idInKey } from "../credentials/key-format.ts";
 import { maskKeys } from "../credentials/mask-keys.ts";
 import { needs } from "../dashboard/access/needs.ts";
 import { visitorMay } from "../dashboard/access/permissions.tsx";
@@ -60,16 +60,16 @@ async function find(c: PageContext, text: string): Promise<Results> {
   const [keys, webhooks] = await Promise.all([readKeyChoices(context), listWebhooks(context, { limit: maxWebhooks })]);
   const wanted = folded(text);
   const has = (...parts: string[]) => parts.some((part) => folded(part).includes(wanted));
-  // If the text is a full secret key, search only for its public part.
-  const publicPart = /^(dvo_[0-9A-Za-z]{16})_/.exec(text)?.[1];
-  const words = publicPart !== undefined || text.length > maxQueryCharacters ? [] : queryWordsOf(text);
+  // If the text is a full secret key, search only for its id.
+  const keyId = idInKey(text);
+  const words = keyId !== null || text.length > maxQueryCharacters ? [] : queryWordsOf(text);
   const isNamed = (name: string) => queryWordsOf(name).every((part) => part.length < 3 || words.some((word) => part.startsWith(word)));
   const shownPages = pagesOf(c).filter(([name]) => has(name) || isNamed(name));
   const docs = words.length > maxQueryWords ? [] : library().search.find(words);
   const found = [
     ...(/^[1-5]\d\d$/.test(text) ? [{ kind: "Requests", name: `Requests with status ${text}`, path: `/activity?status=${text}` }] : []),
     ...keys
-      .filter(({ id, name, last4 }) => has(name, id, prefixOf(id), last4) || prefixOf(id) === publicPart)
+      .filter(({ id, name, last4 }) => has(name, id, last4, id.slice("key_".length)) || id === keyId)
       .map(({ id, name }) => ({ kind: "API key", name, path: `/keys/${id}` })),
     ...webhooks
       .filter(({ id, url, description }) => has(url, description, id))

@@ -14,6 +14,7 @@ import { wrote } from "../db/optimistic-locking.ts";
 import { hashOf } from "../lib/crypto/hash.ts";
 import type { NamedSecret } from "../lib/crypto/secrets.ts";
 import { Failure } from "../lib/errors/failure.ts";
+import { shownName } from "../lib/settings.ts";
 import { minuteMs } from "../lib/time/clock.ts";
 import { makeChallenge, verifyChallenge } from "./challenge.ts";
 import type { Proof } from "./sessions.ts";
@@ -41,7 +42,7 @@ const purposeOf = (ceremony: Registration | Authentication): string =>
   "subjectId" in ceremony ? `${ceremony.purpose} ${ceremony.subjectId}` : ceremony.purpose;
 
 const challengeMs = 5 * minuteMs;
-const rpName = "Developer Overview";
+const rpName = shownName;
 /** The maximum length of a credential id, in bytes. The limit comes from WebAuthn: https://www.w3.org/TR/webauthn-3/#credential-id */
 const maxIdBytes = 1023;
 /** The maximum length of a public key, in bytes. The limit is about four times the length of a 4,096-bit RSA key. */

@@ -1,7 +1,7 @@
 import { and, type SQL } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
 import { limitsWithin } from "../budget/limits.ts";
-import { newKeyId, newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
+import { newKeyId, newSecretKey, type SigningSecret, shownPrefixOf } from "../credentials/key-format.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import { insertWhere } from "../db/insert-where.ts";
@@ -72,7 +72,7 @@ async function insertKey(
     externalId: input.externalId ?? null,
     metadata: input.metadata ?? {},
     last4: secretKey.slice(-4),
-    importedPrefix: null,
+    shownPrefix: shownPrefixOf(secretKey),
     secretHash: hashOf(secretKey),
     signedBy: signing.name,
     ...permissions,

@@ -89,7 +89,7 @@ export const KeyData = z.strictObject({
 export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
   id: key.id,
   name: key.name,
-  prefix: key.importedPrefix ?? prefixOf(key.id),
+  prefix: prefixOf(key),
   last4: key.last4,
   scopes: key.scopes,
   status: statusOf(key, now),

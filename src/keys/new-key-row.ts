@@ -2,7 +2,7 @@ import type { ReadContext } from "../accounts/actor.ts";
 import { newRevision } from "../db/client.ts";
 import type { KeyRow } from "./key.ts";
 
-type Given = "id" | "name" | "externalId" | "metadata" | "last4" | "importedPrefix" | "secretHash" | "signedBy";
+type Given = "id" | "name" | "externalId" | "metadata" | "last4" | "shownPrefix" | "secretHash" | "signedBy";
 type Allowed = "scopes" | "hourlyLimit" | "otherLimits" | "limitsFrom" | "allowedIps" | "expiresAt";
 
 export const newKeyRow = ({ actor, now }: Pick<ReadContext, "actor" | "now">, given: Pick<KeyRow, Given | Allowed>): KeyRow => ({

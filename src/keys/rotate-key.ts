@@ -1,5 +1,5 @@
 import type { ReadContext } from "../accounts/actor.ts";
-import { newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
+import { newSecretKey, type SigningSecret, shownPrefixOf } from "../credentials/key-format.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { callGuard, type Guards } from "../guard/guards.ts";
 import { hashOf } from "../lib/crypto/hash.ts";
@@ -43,7 +43,13 @@ export async function rotateKey(
       const whenFull = overlapMs > 0 ? "deny" : "reserve";
       const signers = { signedBy: signing.name, previousSignedBy: before.signedBy };
       return {
-        members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), importedPrefix: null, ...overlap, ...signers },
+        members: {
+          secretHash: hashOf(secretKey),
+          last4: secretKey.slice(-4),
+          shownPrefix: shownPrefixOf(secretKey),
+          ...overlap,
+          ...signers,
+        },
         event: keyRotated,
         whenFull,
       };

@@ -1,16 +1,12 @@
-import teamScopes from "../../scopes.json" with { type: "json" };
 import type { Manifest } from "../db/manifest.ts";
 import { manifests, type Scope, servedManifests } from "../db/registry/manifests.ts";
 import { invalidMember } from "../lib/errors/failure.ts";
+import { settings } from "../lib/settings.ts";
 
 export type { Scope } from "../db/registry/manifests.ts";
 
-/** The scopes of the team's own API, from scopes.json at the top level of the project. */
-const declared = teamScopes as { name: string; description: string; default: boolean }[];
-const ofTeam = declared.map((scope): [string, { isDefault: boolean }] => {
-  if (!/^[a-z][\w.-]*:[\w.-]+$/.test(scope.name)) throw new Error(`scopes.json: "${scope.name}" must have the form resource:action`);
-  return [scope.name, { isDefault: scope.default }];
-});
+const { scopes: declared } = settings;
+const ofTeam = declared.map((scope): [string, { isDefault: boolean }] => [scope.name, { isDefault: scope.default }]);
 
 /** Returns what the team says about a scope of its own API, or undefined for a scope of this API. */
 export const descriptionOf = (scope: string): string | undefined => declared.find(({ name }) => name === scope)?.description;

@@ -85,7 +85,7 @@ export function joinTeam(cloudflare: Cloudflare): Team {
       }),
     remove: () => removeProject(folder),
   };
-  team.edit("wrangler.toml", 'PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "${team.origin}"`);
-  team.edit("environments/staging.toml", 'PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "${team.stagingOrigin}"`);
+  writeFileSync(join(folder, "overview.toml"), `[api]\npublic_origin = "${team.origin}"\n\n[location]\nregion = ""\n`);
+  writeFileSync(join(folder, "overview.staging.toml"), `[api]\npublic_origin = "${team.stagingOrigin}"\n\n[location]\njurisdiction = ""\n`);
   return team;
 }

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { Settings, variablesOf } from "../../scripts/settings/schema.ts";
 import { root, succeed } from "./project.ts";
 
 // Runs the bundled Worker directly in the runtime, without wrangler. This saves CPU time in a test that starts the Worker dozens of times.
@@ -37,9 +38,14 @@ export async function bundleOf(folder: string): Promise<string> {
   const bundle = join(folder, "bundle");
   await bundleInto(bundle);
   const { workerOptions } = optionsOf(join(folder, "wrangler.toml"), "");
-  const { modulesRules, ...options } = workerOptions;
+  const { modulesRules, bindings, ...options } = workerOptions;
   const file = join(folder, "bundle.json");
-  const worker = { ...options, name: "developer-overview", ...modulesOf(bundle) };
+  const worker = {
+    ...options,
+    bindings: { ...(bindings as object), ...variablesOf(Settings.parse({})) },
+    name: "developer-overview",
+    ...modulesOf(bundle),
+  };
   const state = join(folder, ".wrangler/state/v3");
   writeFileSync(file, JSON.stringify({ workers: [worker], resourcePersistencePath: state, unsafeTriggerHandlers: true }));
   return file;

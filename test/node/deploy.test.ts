@@ -25,7 +25,7 @@ let first: Version;
 beforeAll(async () => {
   cloudflare = await startCloudflare();
   team = joinTeam(cloudflare);
-  team.edit("wrangler.toml", 'REGION = ""', 'REGION = "weur"');
+  team.edit("overview.toml", 'region = ""', 'region = "weur"');
 });
 beforeEach(() => {
   cloudflare.api.calls.length = 0;
@@ -261,7 +261,7 @@ test("An error of Cloudflare, or a machine that loses the operator's token, chan
 
 test("Another environment is deployed beside production, in a jurisdiction that it never leaves, and neither touches the other", async () => {
   const production = structuredClone({ ...script(), versions: [] });
-  team.edit("environments/staging.toml", 'JURISDICTION = ""', 'JURISDICTION = "eu"');
+  team.edit("overview.staging.toml", 'jurisdiction = ""', 'jurisdiction = "eu"');
   await deploy("--env", "staging");
   expect(cloudflare.account.databases.map(({ jurisdiction }) => jurisdiction)).toEqual([null, null, "eu", "eu"]);
   expect({ ...script(), versions: [] }).toEqual(production);
@@ -270,9 +270,9 @@ test("Another environment is deployed beside production, in a jurisdiction that 
   const own = ({ bindings }: Version) =>
     bindings.flatMap(({ type, id, queue_name, text }) => (type === "secret_text" ? text : (id ?? queue_name ?? [])));
   expect(own(staging).filter((each) => own(latest()).includes(each))).toEqual([]);
-  team.edit("environments/staging.toml", 'JURISDICTION = "eu"', 'JURISDICTION = "us"');
+  team.edit("overview.staging.toml", 'jurisdiction = "eu"', 'jurisdiction = "us"');
   await expectRefused(team.run("deploy", ["--env", "staging"]), 'the data of the deployed Worker are in "eu", and cannot move');
-  team.edit("environments/staging.toml", 'JURISDICTION = "us"', 'JURISDICTION = "eu"');
+  team.edit("overview.staging.toml", 'jurisdiction = "us"', 'jurisdiction = "eu"');
 });
 
 test("A backup fills new databases if somebody has deleted the old ones, and the keys work again", async () => {

@@ -19,7 +19,7 @@ declare module "vitest" {
 
 /** Creates local data once for all test files. Each Worker starts with a copy of this data. */
 export default async function setup({ provide }: TestProject): Promise<() => void> {
-  await buildDocs();
+  await buildDocs("", "overview.example.toml");
   const folder = withBuiltDocs(copyProject());
   const account = ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"];
   const { code, out, err } = await run("npm", account, { cwd: folder });

@@ -1,5 +1,5 @@
 /** @module-tag process */
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -41,11 +41,10 @@ beforeAll(async () => {
   }
   folder = copyProject();
   const edit = (file: string, place: Place) => {
-    const path = join(folder, file);
-    writeFileSync(path, readFileSync(path, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "${originOf(place)}"`));
+    writeFileSync(join(folder, file), `[api]\npublic_origin = "${originOf(place)}"\n`);
   };
-  edit("wrangler.toml", "production");
-  edit("environments/staging.toml", "staging");
+  edit("overview.toml", "production");
+  edit("overview.staging.toml", "staging");
   writeFileSync(join(folder, ".operator-tokens"), places.map((place) => `${originOf(place)}=token-of-${place}\n`).join(""));
   writeFileSync(join(folder, ".dev.vars"), "OPERATOR_TOKEN=token-of-local\n");
   ({ nouns, runOperator } = await import(pathToFileURL(join(folder, "scripts/operator/commands.ts")).href));

@@ -73,7 +73,7 @@ const invalidCommands = [
   [["accounts", "list", "--remote", "http://api.example.com"], "--remote and OPERATOR_REMOTE take https://"],
   [["accounts", "list", "--remote", "api"], "--remote and OPERATOR_REMOTE take the address"],
   [["keys", "revoke", "dvo_short"], "KEY takes the id of a key"],
-  [["secrets", "rotate", "key-signing", "--env", "production"], "PUBLIC_ORIGIN is not set in wrangler.toml"],
+  [["secrets", "rotate", "key-signing", "--env", "production"], "api.public_origin is not set in overview.toml"],
   [["accounts", "list", "--remote", "https://api.example.com"], "There is no token for https://api.example.com"],
   [["secrets", "rotate", "keys"], "There are two to rotate"],
 ] as const;

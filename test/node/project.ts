@@ -6,22 +6,15 @@ import { dirname, join } from "node:path";
 
 export const root = join(import.meta.dirname, "../..");
 
-/** The variables that a team sets for its own deployment. The tests begin without them, and with the sample resources. */
-const ofTeam = /^(PUBLIC_ORIGIN|REGION|JURISDICTION|SECURITY_CONTACT|ACCESS_TEAM_DOMAIN|ACCESS_AUDIENCE) = ".*"$/gm;
-
 /**
- * Copies the current files of the project into a new or empty folder. The copy contains a link to the installed packages. Returns the
- * folder.
+ * Copies the current files of the project into a new or empty folder, without the settings of the team. The copy contains a link to the installed
+ * packages. Returns the folder.
  */
 export function copyProject(copy = mkdtempSync(join(tmpdir(), "developer-overview-"))): string {
   const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" }).trim().split("\n");
   for (const file of files.filter((each) => existsSync(join(root, each)))) {
     mkdirSync(join(copy, dirname(file)), { recursive: true });
     cpSync(join(root, file), join(copy, file));
-  }
-  for (const file of files.filter((each) => /^(?:wrangler|environments\/[^/]+)\.toml$/.test(each) && existsSync(join(copy, each)))) {
-    const text = readFileSync(join(copy, file), "utf8");
-    writeFileSync(join(copy, file), text.replaceAll('SAMPLE_RESOURCES = "off"', 'SAMPLE_RESOURCES = "on"').replaceAll(ofTeam, '$1 = ""'));
   }
   symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
   return copy;
@@ -31,8 +24,7 @@ export function copyProject(copy = mkdtempSync(join(tmpdir(), "developer-overvie
 const builtDocs = [
   "src/docs/built.txt",
   "src/docs/built-without-samples.txt",
-  "public/api/v1/without-samples",
-  "public/api/team/without-samples",
+  ...["with", "without"].flatMap((how) => ["v1", "team"].map((api) => `public/api/${api}/${how}-samples`)),
 ];
 
 /**

@@ -6,7 +6,7 @@ import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts
 import type { BuiltLibrary } from "../../src/docs/library.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// A Worker with SAMPLE_RESOURCES = "off": for a team that only verifies requests of its own API.
+// A Worker without the sample resources: for a team that only verifies requests of its own API.
 
 /** The paths, scopes, event types and ids of the sample resources. */
 const ofSamples =
@@ -15,7 +15,7 @@ const ofSamples =
 let worker: RunningWorker;
 
 beforeAll(async () => {
-  worker = await startWorker({ samples: false });
+  worker = await startWorker({ files: { "overview.toml": "[api]\nsample_resources = false\n" } });
 });
 afterAll(() => worker?.stop());
 

@@ -1,8 +1,8 @@
-import { openSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, openSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { inject, vi } from "vitest";
 import { isResponding, startDevWorker } from "../../scripts/dev-worker.ts";
-import { copyOf, freePort, removeProject, run } from "./project.ts";
+import { copyOf, freePort, removeProject, run, succeed } from "./project.ts";
 
 /** A running Worker with one empty account. */
 export interface RunningWorker {
@@ -32,18 +32,19 @@ interface Options {
   log?: boolean;
   /** The port of V8's debugger. Without a port, there is no debugger. */
   inspector?: number | undefined;
-  /** Whether the Worker serves the sample resources. The default is true. */
-  samples?: boolean;
+  /** Files of the team, beside its copy of the project: overview.toml, pictures and guides. */
+  files?: Readonly<Record<string, string>>;
 }
 
 /** Copies the project, and starts the Worker of the copy in the same way as `npm start`. */
-export async function startWorker({ signIn = false, log = false, inspector, samples = true }: Options = {}): Promise<RunningWorker> {
+export async function startWorker({ signIn = false, log = false, inspector, files = {} }: Options = {}): Promise<RunningWorker> {
   const { folder: project, key, setup } = inject("made");
   const folder = copyOf(project);
-  if (!samples) {
-    const config = join(folder, "wrangler.toml");
-    writeFileSync(config, readFileSync(config, "utf8").replace('SAMPLE_RESOURCES = "on"', 'SAMPLE_RESOURCES = "off"'));
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
   }
+  if (Object.keys(files).length > 0) await succeed(process.execPath, [join(folder, "scripts/build-docs.ts")], folder);
   const port = await freePort();
   const output = log ? openSync(join(folder, "worker.log"), "a") : undefined;
   const isHealthy = () => isResponding(`http://localhost:${port}/health`);

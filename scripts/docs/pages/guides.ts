@@ -24,10 +24,19 @@ const served = guides.filter(([name]) => servesSamples || name !== "quick-start"
 /** The names of the guides. Each guide is a file in `docs/guides/`. */
 export const guideNames = served.map(([name]) => name);
 
-/** Returns the pages of the guides in reading order. `texts` maps the name of each guide to its Markdown. */
+/** Returns the first sentence of a guide. */
+const firstSentence = (markdown: string): string => /^(?![#>`|\-*])(.+?[.!?])(?:\s|$)/m.exec(markdown)?.[1]?.slice(0, 300) ?? "";
+
+/**
+ * Returns the pages of the guides in reading order, those of the team first. `texts` maps the name of each guide to its Markdown. The guides of the team are all
+ * with other names, and each that replaces one of the service.
+ */
 export function guidePages(document: JsonObject, origin: string, texts: Readonly<Record<string, string>>): DocPage[] {
   const values = figures(document, origin);
-  return served.map(([name, summary]) => {
+  const known: readonly string[] = guides.map(([name]) => name);
+  const ofTeam = Object.keys(texts).filter((name) => !known.includes(name));
+  const all = [...ofTeam.map((name) => [name, firstSentence(texts[name] ?? "")] as const), ...served];
+  return all.map(([name, summary]) => {
     const markdown = withFigures(texts[name] ?? "", values);
     return { path: `/docs/guides/${name}`, title: /^# (.+)$/m.exec(markdown)?.[1] ?? name, kind: "Guide", summary, markdown };
   });

@@ -1,5 +1,7 @@
 import { servesSamples } from "../../db/registry/manifests.ts";
+import { defaultSettings } from "../../lib/default-settings.ts";
 import { Failure } from "../../lib/errors/failure.ts";
+import { settings } from "../../lib/settings.ts";
 
 // Types and functions to read and traverse the OpenAPI document as plain JSON.
 
@@ -53,7 +55,9 @@ type DocumentPath = "/api/v1/openapi.json" | "/api/v1/openapi.yaml" | "/api/team
  * Returns a generated OpenAPI document. A deployment without the sample resources has documents of its own. Throws `unavailable` if the document cannot be read.
  */
 export async function readDocument({ ASSETS }: { ASSETS: Fetcher }, path: DocumentPath, url: URL): Promise<Response> {
-  const asset = await ASSETS.fetch(new URL(servesSamples ? path : path.replace("/openapi.", "/without-samples/openapi."), url));
+  // The repository has the document of a deployment without settings. The build writes the others.
+  const folder = servesSamples ? (settings === defaultSettings ? "" : "with-samples/") : "without-samples/";
+  const asset = await ASSETS.fetch(new URL(path.replace("/openapi.", `/${folder}openapi.`), url));
   if (!asset.ok) throw new Failure("unavailable", "The OpenAPI document cannot be read right now. Try again in a moment.");
   return asset;
 }

@@ -1,6 +1,7 @@
 import type { Child } from "hono/jsx";
 import { rolesWith } from "../../identity/roles.ts";
 import type { KeyRow } from "../../keys/key.ts";
+import { teamName } from "../../lib/settings.ts";
 import { anyOf, mayTouch, visitorMay, whoMayTouch } from "../access/permissions.tsx";
 import type { PageContext } from "../context.ts";
 import { newNonce } from "../form-idempotency.ts";
@@ -44,7 +45,7 @@ function fixOfKey(c: PageContext, { entry, key }: RequestDetails, missingScope: 
 /** Returns the fix of a request that exceeded limits. The first of them that is a limit of the key alone is the one to raise. */
 function fixOfLimit(c: PageContext, { violated, limits }: RequestDetails["entry"], key: KeyRow): Fix {
   const name = violated?.find((each) => !each.startsWith("account-")) ?? (violated?.length ? undefined : "hour");
-  if (name === undefined) return { sentence: "Only the team behind this service can raise the limits that all keys share." };
+  if (name === undefined) return { sentence: `Only ${teamName} can raise the limits that all keys share.` };
   const { limitCeiling, keyLimits } = c.get("visitor").account;
   const present = name === "hour" ? key.hourlyLimit : key.otherLimits.find(({ per }) => per === name)?.limit;
   const highest = name === "hour" ? limitCeiling : keyLimits.find(({ per }) => per === name)?.limit;
@@ -53,7 +54,7 @@ function fixOfLimit(c: PageContext, { violated, limits }: RequestDetails["entry"
   if (present !== undefined && then !== undefined && present > then)
     return { sentence: `The limit of the key is ${integer(present)} per ${name} now.` };
   if (highest !== undefined && (present ?? highest) >= highest)
-    return { sentence: `${integer(highest)} per ${name} is the highest limit of a key. Only the team behind this service can raise it.` };
+    return { sentence: `${integer(highest)} per ${name} is the highest limit of a key. Only ${teamName} can raise it.` };
   if (!mayTouch(c, key.scopes)) return { sentence: `${whoMayTouch(key.scopes)} can raise the limit.` };
   const field = name === "hour" ? "hourly_limit" : `limit_${name}`;
   return {

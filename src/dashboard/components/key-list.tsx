@@ -1,5 +1,5 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
-import { prefixOf } from "../../credentials/key-format.ts";
+import { newKeyPrefix, prefixOf } from "../../credentials/key-format.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
 import { integer } from "../format.ts";
@@ -17,10 +17,12 @@ export const Unused = ({ keyRow, isCalled }: { keyRow: Pick<Key, "isUseKnown">; 
   <>{!keyRow.isUseKnown ? "not known right now" : isCalled ? "only refused requests" : "never used"}</>
 );
 
+const shownLength = newKeyPrefix.length + 6;
+
 /** Renders a short form of a key: the start of its public part and its last four characters. */
-export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4" | "importedPrefix"> }) => (
+export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4" | "shownPrefix"> }) => (
   <code class="secret">
-    {keyRow.importedPrefix ?? prefixOf(keyRow.id).slice(0, 10)}…{keyRow.last4}
+    {prefixOf(keyRow).slice(0, shownLength)}…{keyRow.last4}
   </code>
 );
 

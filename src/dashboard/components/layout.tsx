@@ -1,9 +1,9 @@
 import { raw } from "hono/html";
 import type { Child, PropsWithChildren } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import packageJson from "../../../package.json" with { type: "json" };
 import { maskKeys } from "../../credentials/mask-keys.ts";
 import { urlOf } from "../../http/request-url.ts";
+import { brand, productName, shownName, supportLink, teamName } from "../../lib/settings.ts";
 import { giveWay } from "../../lib/time/turns.ts";
 import { assets } from "../assets.ts";
 import type { PageContext, Visitor } from "../context.ts";
@@ -22,14 +22,43 @@ export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWit
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content={theme === "auto" ? "light dark" : theme} />
-        <title>{title} · Developer Overview</title>
-        <link rel="icon" href="/icon.svg" type="image/svg+xml" />
+        <title>{`${title} · ${shownName}`}</title>
+        <link rel="icon" href={brand.icon ?? "/icon.svg"} />
         <link rel="stylesheet" href={assets["style.css"]} />
+        {brand.style && <link rel="stylesheet" href={brand.style} />}
       </head>
       <body>{children}</body>
     </html>
   </>
 );
+
+/** Renders the logo and the name of the team. */
+export const Brand = () => (
+  <a class="brand" href="/">
+    {brand.logo && (
+      <picture>
+        {brand.logoDark && <source srcset={brand.logoDark} media="(prefers-color-scheme: dark)" />}
+        <img src={brand.logo} alt="" height="24" />
+      </picture>
+    )}
+    <bdi>{shownName}</bdi>
+    {brand.name !== "" && <span class="area">{brand.area}</span>}
+  </a>
+);
+
+/** Renders the link to the team's support for a request, or nothing. `children`: the text of the link. */
+export const SupportLink = ({ requestId, children }: PropsWithChildren<{ requestId?: string }>) => {
+  const href = supportLink(requestId);
+  return href === null ? null : <a href={href}>{children ?? `Ask ${shownName}`}</a>;
+};
+
+/** The links of the team in the footer. */
+const teamLinks = [
+  ["Support", supportLink()],
+  ["Status", brand.statusUrl],
+  ["Terms", brand.termsUrl],
+  ["Privacy", brand.privacyUrl],
+] as const;
 
 /** Renders a page of one panel, for people who are not signed in. `after`: what follows the panel. */
 export const NoticePage = ({
@@ -40,6 +69,7 @@ export const NoticePage = ({
 }: PropsWithChildren<{ title: string; heading?: string; after?: Child }>) => (
   <Page title={title}>
     <main class="panel notice">
+      {brand.name !== "" && <Brand />}
       <h1>{heading}</h1>
       {children}
     </main>
@@ -58,8 +88,6 @@ export const PauseButton = () => (
     Pause
   </button>
 );
-
-const { version } = packageJson;
 
 const sections = [
   ["Overview", "/"],
@@ -110,9 +138,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
         Skip to the content
       </a>
       <header class="top">
-        <a class="brand" href="/">
-          Developer Overview
-        </a>
+        <Brand />
         <p class="where">
           {visitor && <bdi title={visitor.account.name}>{visitor.account.name}</bdi>}
           {c.get("isLocal") && <span class="tag">Local</span>}
@@ -153,6 +179,11 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
             </form>
           </search>
         )}
+        {brand.appUrl !== "" && (
+          <p class="action">
+            <a href={brand.appUrl}>{brand.appLabel}</a>
+          </p>
+        )}
         {!visitor && !c.get("isOpen") && (
           <p class="action">
             <a href="/login">Sign in</a>
@@ -171,7 +202,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
         <ul>
           {sections.map(([name, path]) => (
             <li>
-              <a href={path} aria-current={name === section ? "page" : undefined}>
+              <a href={path === "/docs" ? brand.docsUrl || path : path} aria-current={name === section ? "page" : undefined}>
                 {name}
               </a>
             </li>
@@ -196,7 +227,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
           <Note>
             <p>
               This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />. Its keys are refused, its deliveries
-              are held, and nothing can be changed. Ask the team behind this service to resume the account.
+              are held, and nothing can be changed. Ask {teamName} to resume the account. <SupportLink>Contact support</SupportLink>
             </p>
           </Note>
         )}
@@ -223,10 +254,9 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
           </fieldset>
         </form>
         <p>
-          {visitor && !visitor.signedIn && (
-            <>Local mode: anyone on this machine can see these pages. A deployed Worker requires sign-in. </>
-          )}
-          Version {version} · <a href="/health">Health as JSON</a>
+          {visitor && !visitor.signedIn && <>Local mode: anyone on this machine can see these pages. </>}
+          {teamLinks.map(([name, href]) => href && <a href={href}>{name}</a>)}
+          {brand.poweredBy && <span>Powered by {productName}</span>}
         </p>
       </footer>
       <PageScript name="overview" c={c} />

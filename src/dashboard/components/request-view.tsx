@@ -1,6 +1,7 @@
 import type { Operation } from "../../api/openapi/document.ts";
 import { requestOrigin } from "../../http/request-url.ts";
 import { timeOfId } from "../../lib/ids.ts";
+import { brand } from "../../lib/settings.ts";
 import { openMs } from "../../log/entry.ts";
 import type { ReadEntry } from "../../log/read/read-activity.ts";
 import type { PageContext } from "../context.ts";
@@ -22,7 +23,7 @@ const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 function curlOf({ method, path }: ReadEntry, origin: string): string {
   const how = method === "GET" ? "" : method === "HEAD" ? " -I" : ` -X ${method}`;
   const body = /^(?:POST|PUT|PATCH)$/.test(method) ? ` \\\n  -H "Content-Type: application/json" -d '{}'` : "";
-  return `curl -g${how} ${quoted(origin + path)} -H "Authorization: Bearer $API_KEY"${body}`;
+  return `curl -g${how} ${quoted((path.startsWith("/api/v1") ? origin : brand.apiUrl || origin) + path)} -H "Authorization: Bearer $${brand.keyVariable}"${body}`;
 }
 
 /** The route in the log of a request to another API that has not named it. */

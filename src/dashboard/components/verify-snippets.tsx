@@ -1,3 +1,4 @@
+import { brand } from "../../lib/settings.ts";
 import { CodeTabs } from "./code-tabs.tsx";
 
 /** Returns the samples for a receiver at a path. */
@@ -5,11 +6,11 @@ const samplesAt = (path: string) =>
   [
     [
       "JavaScript",
-      `// npm install express standardwebhooks
+      `// Packages: express, standardwebhooks
 import express from "express";
 import { Webhook } from "standardwebhooks";
 
-const webhook = new Webhook(process.env.WEBHOOK_SECRET);
+const webhook = new Webhook(process.env.${brand.secretVariable});
 const app = express();
 app.post(${JSON.stringify(path)}, express.raw({ type: "*/*" }), (request, response) => {
   // Throws if the signature is wrong.
@@ -21,13 +22,13 @@ app.listen(4000);`,
     ],
     [
       "Python",
-      `# pip install flask standardwebhooks
+      `# Packages: flask, standardwebhooks
 import os
 from flask import Flask, request
 from standardwebhooks import Webhook
 
 app = Flask(__name__)
-webhook = Webhook(os.environ["WEBHOOK_SECRET"])
+webhook = Webhook(os.environ["${brand.secretVariable}"])
 
 @app.post(${JSON.stringify(path)})
 def receive():
@@ -40,7 +41,7 @@ def receive():
       "Go",
       `// go get github.com/standard-webhooks/standard-webhooks/libraries/go
 func receive(w http.ResponseWriter, r *http.Request) {
-	webhook, err := standardwebhooks.NewWebhook(os.Getenv("WEBHOOK_SECRET"))
+	webhook, err := standardwebhooks.NewWebhook(os.Getenv("${brand.secretVariable}"))
 	body, _ := io.ReadAll(r.Body)
 	if err != nil || webhook.Verify(body, r.Header) != nil {
 		http.Error(w, "wrong signature", http.StatusBadRequest)

@@ -12,6 +12,7 @@ import {
   operatorSessionMs,
   readOperatorSession,
 } from "../../identity/operator-sessions.ts";
+import { shownName } from "../../lib/settings.ts";
 import { readDeploymentStatus } from "../../monitoring/deployment-status.ts";
 import { readConditions } from "../../monitoring/read-conditions.ts";
 import { readFindings } from "../../monitoring/shadow.ts";
@@ -55,7 +56,7 @@ export const show = (
       </a>
       <header class="top">
         <a class="brand" href="/operator">
-          Developer Overview
+          {shownName}
         </a>
         <p class="where">
           <span class="tag">Operator</span>

@@ -179,7 +179,7 @@ const rowOf = (context: WriteContext, id: string, key: ImportedKey, { ceiling, h
     externalId: key.externalId,
     metadata: key.metadata,
     last4: key.last4,
-    importedPrefix: key.shownPrefix,
+    shownPrefix: key.shownPrefix,
     secretHash: importedHashOf(key),
     signedBy: null,
     scopes: key.scopes ?? (ofAccount ? inOrder(ofAccount) : [...teamDefaultScopes]),
@@ -198,7 +198,7 @@ const insertKeys = (db: Db, rows: readonly KeyRow[], when: SQL): Statement =>
     db,
     sql`INSERT INTO api_keys (id, account_id, name, external_id, metadata, last4, imported_prefix, secret_hash, scopes, state, hourly_limit, other_limits, limits_from, allowed_ips,
         expires_at, version, pushed_version, revision, created_by_type, created_by_id, created_at, updated_at)
-      SELECT value ->> 'id', value ->> 'accountId', value ->> 'name', value ->> 'externalId', value -> 'metadata', value ->> 'last4', value ->> 'importedPrefix',
+      SELECT value ->> 'id', value ->> 'accountId', value ->> 'name', value ->> 'externalId', value -> 'metadata', value ->> 'last4', value ->> 'shownPrefix',
         value ->> 'secretHash', value -> 'scopes', value ->> 'state', value ->> 'hourlyLimit', value -> 'otherLimits', value ->> 'limitsFrom', value -> 'allowedIps',
         value ->> 'expiresAt', 1, 1, value ->> 'revision', value ->> 'createdByType', value ->> 'createdById', value ->> 'createdAt', value ->> 'updatedAt'
       FROM json_each(${JSON.stringify(rows)}) WHERE ${when} RETURNING id`,

@@ -1,4 +1,8 @@
+import { brand, teamName } from "../settings.ts";
 import type { FailureCode, FieldError, FieldErrorCode } from "./failure.ts";
+
+/** The name of the team at the beginning of a sentence. */
+const sentenceStart = brand.name || "The team behind this service";
 
 /** The meaning of a failure code in plain words, with an example. */
 export interface Explanation {
@@ -60,9 +64,9 @@ export const explanations: Record<FailureCode, Explanation> = {
       "Too many requests with a wrong token came from your IP address. Wait a minute, then try again. The right token is accepted at any time.",
   },
   account_suspended: {
-    why: "The team behind this service has suspended the account.",
-    what: "Ask the team behind this service to resume the account. Nothing is lost in the meantime: the account's data is kept, and its deliveries wait.",
-    detail: "This account is suspended. Ask the team behind this service to resume the account.",
+    why: `${sentenceStart} has suspended the account.`,
+    what: `Ask ${teamName} to resume the account. Nothing is lost in the meantime: the account's data is kept, and its deliveries wait.`,
+    detail: `This account is suspended. Ask ${teamName} to resume the account.`,
   },
   ip_not_allowed: {
     why: "The request came from an IP address that the key does not allow.",
@@ -189,7 +193,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   internal_error: {
     why: "An unexpected error occurred in the service.",
-    what: "Ask the team behind this service, and include the request id.",
+    what: `Ask ${teamName}, and include the request id.`,
     detail: "Something went wrong on our side. The request id helps us find the cause.",
   },
   unavailable: {

@@ -9,6 +9,7 @@ import { connect } from "../../db/client.ts";
 import { pageFrom } from "../../db/page.ts";
 import { forgetForms } from "../../keys/imported/find-imported.ts";
 import { addKeyForm, deleteKeyForm, type KeyForm, listKeyForms } from "../../keys/imported/secret-patterns.ts";
+import { brand } from "../../lib/settings.ts";
 import { iso } from "../../lib/time/clock.ts";
 import { operatorCommit } from "../../lifecycle/operator-context.ts";
 import { operatorContext } from "../context.ts";
@@ -30,6 +31,8 @@ const FormData = z.strictObject({
   }),
   created_at: time.meta({ description: "The time when the form was registered." }),
 });
+const reservedPrefixes = [...brand.keyPrefixes, "dvo", "dvop", "svc", "whsec"];
+
 const NewForm = z
   .strictObject({
     prefix: z
@@ -38,7 +41,10 @@ const NewForm = z
         /^[\x21-\x2b\x2d-\x7e]{0,100}$/,
         "Must be at most 100 printable ASCII characters without commas, which separate values of a header.",
       )
-      .refine((prefix) => !/^(?:dvo|dvop|svc|whsec)_/.test(prefix), "Must not be a prefix of this service's own secrets.")
+      .refine(
+        (prefix) => !reservedPrefixes.some((own) => prefix.startsWith(`${own}_`)),
+        "Must not be a prefix of this service's own secrets.",
+      )
       .meta({ description: "The text with which every secret of the form begins.", example: "sk_live_" }),
     min_length: z.int().min(16).max(512).meta({ description: "The length of the shortest secret, with the prefix.", example: 32 }),
     max_length: z.int().min(16).max(512).meta({ description: "The length of the longest secret, with the prefix.", example: 64 }),

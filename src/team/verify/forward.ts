@@ -5,6 +5,7 @@ import { problemType } from "../../http/problem.ts";
 import { knownForms } from "../../keys/imported/find-imported.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { clientIpIn } from "../../lib/net/ip-list.ts";
+import { brand } from "../../lib/settings.ts";
 import type { VerifyAnswer } from "./answers.ts";
 import { credentialIn } from "./credential.ts";
 import { scopeForm } from "./schemas.ts";
@@ -139,11 +140,14 @@ function foreignText({ name, value }: ForwardedRequest["sent"][number]): string 
 
 const base64Decoded = (text: string): string => Buffer.from(text, "base64").toString("latin1");
 
+/** The beginnings of keys of this service, in lower case. */
+const ownPrefixes = brand.keyPrefixes.map((prefix) => `${prefix}_`);
+
 /** Returns whether a text holds text in the form of a key, at any place. A server may decode the text, or a part of it, before it looks for a key. */
 function holdsKey(text: string, forms: readonly SecretForm[]): boolean {
   const encoded = new Set([text, text.replaceAll(/[-_.]/g, ""), ...text.split(".")]);
   return [text, ...[...encoded].map(base64Decoded)].some(
-    (reading) => reading.toLowerCase().includes("dvo_") || forms.some((form) => holdsForm(reading, form)),
+    (reading) => ownPrefixes.some((prefix) => reading.toLowerCase().includes(prefix)) || forms.some((form) => holdsForm(reading, form)),
   );
 }
 

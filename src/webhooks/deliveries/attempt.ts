@@ -1,4 +1,5 @@
 import type { attempts } from "../../db/areas/webhooks/tables.ts";
+import { brand } from "../../lib/settings.ts";
 import { secondMs } from "../../lib/time/clock.ts";
 import { signatureHeaders } from "../subscriptions/signature.ts";
 import { retryAfterMsOf } from "./schedule.ts";
@@ -62,7 +63,7 @@ export async function attempt({ fetch, now }: AttemptContext, { url, eventId, bo
   try {
     const headers = {
       "Content-Type": "application/json",
-      "User-Agent": "Developer-Overview",
+      "User-Agent": brand.userAgent,
       ...signatureHeaders(eventId, body, secrets, at),
     };
     const response = await fetch(url, { method: "POST", headers, body, redirect: "manual", signal });

@@ -5,6 +5,7 @@ import type { Key } from "../../../keys/key.ts";
 import { readKey } from "../../../keys/read-keys.ts";
 import { KeyPatch, keyPatchOf } from "../../../keys/schemas.ts";
 import { isServed } from "../../../keys/scopes.ts";
+import { teamName } from "../../../lib/settings.ts";
 import { iso } from "../../../lib/time/clock.ts";
 import { needs } from "../../access/needs.ts";
 import { grantableScopes, requireGrantableScopes } from "../../access/permissions.tsx";
@@ -90,7 +91,7 @@ async function showSettings(c: PageContext, { form = new Form(), formError }: Se
 keySettingsPages.get("/keys/:id/settings", needs("session"), (c) => showSettings(c));
 
 const creatorInWords = ({ createdByType: type }: Key): string =>
-  type === null || type === "operator" || type === "token" ? "the team behind this service" : `the ${type}`;
+  type === null || type === "operator" || type === "token" ? teamName : `the ${type}`;
 
 /** Returns the changes that a form makes to a key. If the form lacks a field, the field's value stays unchanged. */
 function changesIn(c: PageContext, form: Form, before: Key) {

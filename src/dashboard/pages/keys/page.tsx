@@ -6,6 +6,7 @@ import { type Key, keyStatuses } from "../../../keys/key.ts";
 import { type KeyPosition, listKeys } from "../../../keys/read-keys.ts";
 import { NewKey, newKeyOf } from "../../../keys/schemas.ts";
 import { defaultScopes, scopes } from "../../../keys/scopes.ts";
+import { brand, fileName } from "../../../lib/settings.ts";
 import { readDailyRequests } from "../../../usage/daily-requests.ts";
 import { needs } from "../../access/needs.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../../access/permissions.tsx";
@@ -18,6 +19,7 @@ import { Alert, Done, Empty } from "../../components/notice.tsx";
 import { OneTimeSecret, showShownBefore } from "../../components/secret.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
+import { firstCallSamples } from "../../first-call.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, Form, type FormError, ownValue, parseInput, readForm, type Sent } from "../../forms.ts";
 import { contextOf, snapshotContext } from "../../operation-contexts.ts";
@@ -202,31 +204,9 @@ export function showSecret(
     },
     <>
       <Done call={call}>{done}</Done>
-      <OneTimeSecret label="Secret key" secret={secretKey} variable="API_KEY" file={`${key.id}.env`}>
+      <OneTimeSecret label="Secret key" secret={secretKey} variable={brand.keyVariable} file={fileName(`${key.id}.env`)}>
         <h3>Try it</h3>
-        <CodeTabs
-          name="first-call"
-          samples={[
-            ["curl", `curl ${origin}/api/v1/me -H "Authorization: Bearer $API_KEY"`],
-            [
-              "JavaScript",
-              `const response = await fetch("${origin}/api/v1/me", {
-  headers: { Authorization: \`Bearer \${process.env.API_KEY}\` },
-});
-console.log(await response.json());`,
-            ],
-            [
-              "Python",
-              `import json, os, urllib.request
-
-request = urllib.request.Request(
-    "${origin}/api/v1/me",
-    headers={"Authorization": "Bearer " + os.environ["API_KEY"]},
-)
-print(json.load(urllib.request.urlopen(request)))`,
-            ],
-          ]}
-        />
+        <CodeTabs name="first-call" samples={firstCallSamples(origin)} />
       </OneTimeSecret>
       <section class="panel" aria-labelledby="waiting">
         <h2 id="waiting">First request</h2>

@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { type AccountLimits, readAccountLimits } from "../../../admission/account-limits.ts";
 import { type RateLimitUsage, readLiveUsages } from "../../../admission/rate-limit-usage.ts";
+import { teamName } from "../../../lib/settings.ts";
 import { needs } from "../../access/needs.ts";
 import { Columns, NumberCell } from "../../components/columns.tsx";
 import { showPage } from "../../components/layout.tsx";
@@ -67,7 +68,7 @@ limitsPages.get("/limits", needs("session"), async (c) => {
         )}
       </section>
       <p class="quiet">
-        Only the team behind this service can set limits that all keys share. <a href="/docs/guides/limits">How limits work</a>
+        Only {teamName} can set limits that all keys share. <a href="/docs/guides/limits">How limits work</a>
       </p>
     </>,
   );

@@ -39,8 +39,8 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
           {account.sampleUntil !== null && (
             <>
               {" "}
-              This is sample data: <code class="unbroken">npm start -- --fresh</code> starts again with new data,{" "}
-              <code class="unbroken">npm start -- --empty</code> without sample data.
+              This is sample data. Start again with <code class="unbroken">--fresh</code> for new data, or with{" "}
+              <code class="unbroken">--empty</code> for none.
             </>
           )}
         </p>

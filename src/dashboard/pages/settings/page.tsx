@@ -5,6 +5,7 @@ import { listPasskeys } from "../../../identity/passkeys.ts";
 import { countRecoveryCodes } from "../../../identity/recovery-codes.ts";
 import { mayManage, roles } from "../../../identity/roles.ts";
 import { listSessions } from "../../../identity/sessions.ts";
+import { teamName } from "../../../lib/settings.ts";
 import { needs } from "../../access/needs.ts";
 import { visitorMay } from "../../access/permissions.tsx";
 import { Fact } from "../../components/fact.tsx";
@@ -87,7 +88,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         {members.length === 0 ? (
           <Empty>
             No sign-in is needed, because the overview is open on this machine. To invite members, start it with{" "}
-            <code class="unbroken">npm start -- --sign-in</code>. A deployed overview always requires a passkey.
+            <code class="unbroken">--sign-in</code>.
           </Empty>
         ) : (
           <MemberTable members={members} c={c} own={own} now={now} />
@@ -100,8 +101,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
                 <li>
                   <span class="break">{each.email}</span> <span class="quiet">{each.role}</span>
                   <span class="quiet">
-                    by <bdi>{each.invitedByName ?? "the team behind this service"}</bdi>, the link expires{" "}
-                    <Ahead timeMs={each.expiresAt} now={now} />
+                    by <bdi>{each.invitedByName ?? teamName}</bdi>, the link expires <Ahead timeMs={each.expiresAt} now={now} />
                   </span>
                   {mayManage(own, each.role) && <Action action={`/settings/invitations/${each.id}/withdraw`}>Withdraw</Action>}
                 </li>
@@ -148,7 +148,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
             <code>{account.id}</code>
           </Fact>
           <Fact name="Maximum limit">
-            {integer(account.limitCeiling)} requests an hour per key. The team behind this service can change this limit.
+            {integer(account.limitCeiling)} requests an hour per key. Ask {teamName} to change this limit.
           </Fact>
           <Fact name="Created">
             <Moment timeMs={account.createdAt} />

@@ -4,6 +4,7 @@ import { originOf } from "../../../http/client-address.ts";
 import { accessConfig, listMemberships, verifyAccess } from "../../../identity/access.ts";
 import { joinByEmail, listReceivedInvitations, type ReceivedInvitation } from "../../../identity/join.ts";
 import { Failure } from "../../../lib/errors/failure.ts";
+import { teamName } from "../../../lib/settings.ts";
 import { accessToken } from "../../access/session-cookie.ts";
 import { Fact } from "../../components/fact.tsx";
 import { Submit } from "../../components/fields.tsx";
@@ -101,7 +102,7 @@ const OfferPanel = ({
             <bdi>{inviter.name}</bdi> <span class="quiet break">{inviter.email}</span>
           </>
         ) : (
-          "the team behind this service"
+          teamName
         )}
       </Fact>
       <Fact name="Role">{invitation.role}</Fact>
@@ -111,7 +112,7 @@ const OfferPanel = ({
     </dl>
     <Submit>
       <span>
-        Join <bdi>{accountName}</bdi>, invited by <bdi>{inviter?.name ?? "the team behind this service"}</bdi>
+        Join <bdi>{accountName}</bdi>, invited by <bdi>{inviter?.name ?? teamName}</bdi>
       </span>
     </Submit>
   </form>

@@ -3,6 +3,7 @@ import { originOf } from "../../../http/client-address.ts";
 import { urlOf } from "../../../http/request-url.ts";
 import { openSession, type Proof } from "../../../identity/sessions.ts";
 import { authenticationOptions, verifyAuthentication } from "../../../identity/webauthn.ts";
+import { teamName } from "../../../lib/settings.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../../monitoring/sign-in-failures.ts";
 import { relyingParty } from "../../access/relying-party.ts";
 import { setSession } from "../../access/session-cookie.ts";
@@ -51,9 +52,7 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: SignInOptions)
       <p>
         <a href={`/login/recovery?return_to=${encodeURIComponent(returnTo)}`}>Use a recovery code</a>
       </p>
-      <p class="quiet">
-        Cannot sign in? An owner or admin of the account can invite you. The team behind this service can create a new setup link.
-      </p>
+      <p class="quiet">Cannot sign in? An owner or admin of the account can invite you. Ask {teamName} for a new setup link.</p>
       {c.get("isLocal") && <p class="quiet">Without --sign-in, this overview belongs to every user and program of this machine.</p>}
     </NoticePage>,
     formError ? 403 : 200,

@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { brand, fileName } from "../../../lib/settings.ts";
 import { percent } from "../../../usage/percent.ts";
 import { readHealth, type WebhookHealth } from "../../../webhooks/subscriptions/health.ts";
 import { listWebhooks } from "../../../webhooks/subscriptions/read-webhooks.ts";
@@ -184,7 +185,7 @@ export function showSigningSecret(
     { title, section: "Webhooks", trail: trailOf(webhook) },
     <>
       <Done call={call}>{done}</Done>
-      <OneTimeSecret label="Signing secret" secret={secret} variable="WEBHOOK_SECRET" file={`${webhook.id}.env`}>
+      <OneTimeSecret label="Signing secret" secret={secret} variable={brand.secretVariable} file={fileName(`${webhook.id}.env`)}>
         <p>
           <ButtonLink href={`/webhooks/${webhook.id}`}>Go to the webhook</ButtonLink>
         </p>

@@ -15,8 +15,8 @@ export const apiKeys = sqliteTable(
     /** Values that the team has stored with the key. */
     metadata: text({ mode: "json" }).$type<Record<string, unknown>>().notNull().default({}),
     last4: text().notNull(),
-    /** The beginning of an imported secret, as the team gave it. Null if the current secret is of this service's own form. */
-    importedPrefix: text("imported_prefix"),
+    /** The beginning of the current secret, which is not secret. Null if it is `dvo_` and the public part. */
+    shownPrefix: text("imported_prefix"),
     /** The SHA-256 hash of the whole secret key, in hex. */
     secretHash: text("secret_hash").notNull(),
     previousSecretHash: text("previous_secret_hash"),
