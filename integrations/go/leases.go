@@ -261,12 +261,9 @@ func (l *leases) take(id string, asked question, cost int, shadow *Enforcement, 
 	defer l.mutex.Unlock()
 	decision := &found.Answer
 	key := l.keys[id]
-	if key != nil && asked.Want > 0 {
-		key.isGiven = found.Lease != ""
-	}
 	if !decision.Allowed {
 		if key != nil && asked.Want > 0 {
-			key.askedAt = never
+			key.askedAt, key.isGiven = never, false
 		}
 		if key != nil && (decision.Status == http.StatusUnauthorized || decision.Status == http.StatusForbidden) && decision.Code != "insufficient_scope" {
 			l.end(key, func(*held) bool { return true })
@@ -277,7 +274,7 @@ func (l *leases) take(id string, asked question, cost int, shadow *Enforcement, 
 		key = l.added(id, now)
 	}
 	if asked.Want > 0 {
-		key.askedAt = never
+		key.askedAt, key.isGiven = never, found.Lease != ""
 	}
 	// A renewal has no request, so its answer does not know for which accounts shadow mode enforces.
 	if cost > 0 {

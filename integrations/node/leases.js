@@ -108,14 +108,13 @@ export class Leases {
    */
   take(id, { at, want, cost = 0, shadow }, answer, now) {
     const before = this.#keys.get(id);
-    if (before && want > 0) before.isGiven = Boolean(answer.lease);
     if (!answer.allowed) {
-      if (before && want > 0) before.askedAt = Number.NEGATIVE_INFINITY;
+      if (before && want > 0) Object.assign(before, { askedAt: Number.NEGATIVE_INFINITY, isGiven: false });
       if (before && [401, 403].includes(answer.status) && answer.code !== "insufficient_scope") this.#end(before, () => true);
       return answer;
     }
     const known = before ?? this.#added(id, now);
-    if (want > 0) known.askedAt = Number.NEGATIVE_INFINITY;
+    if (want > 0) Object.assign(known, { askedAt: Number.NEGATIVE_INFINITY, isGiven: Boolean(answer.lease) });
     // A renewal has no request, so its answer does not know for which accounts shadow mode enforces.
     if (cost > 0) Object.assign(known, { isEnforced: answer.enforced, enforcedFor: JSON.stringify(shadow) });
     const earlier = known.held.filter((own) => own.answer.order < answer.order);
