@@ -23,7 +23,8 @@ const entries = [
 ];
 
 /** What only records a decision or a response, describes data, or lets people in. A fault there changes no decision about a request with a key. */
-const left = /^(?:lib\/(?:default-)?settings|team\/verify\/reports|log|outbox|usage|webhooks|monitoring|lifecycle|identity|resources|db\/areas|db\/registry)\b/;
+const left =
+  /^(?:lib\/(?:default-)?settings|team\/verify\/reports|log|outbox|usage|webhooks|monitoring|lifecycle|identity|resources|db\/areas|db\/registry)\b/;
 
 /** Returns the files that decide about a request, in order, each with its number of lines. Paths are relative to `src`. */
 export function trustedFiles(): { path: string; lines: number }[] {
