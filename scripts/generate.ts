@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { type JsonObject, operationsIn, parametersOf } from "../src/api/openapi/document.ts";
 import type { Manifest } from "../src/db/manifest.ts";
 import { asciiJson, asciiYaml } from "./openapi/portable.ts";
+import { settingsSchema } from "./settings/json-schema.ts";
 import { withTrustedFiles } from "./trusted.ts";
 
 // `npm run generate` writes all files that are derived from other files. The modules that import the resources by name are derived from
@@ -170,8 +171,11 @@ export const generated = async (): Promise<Record<string, string>> => ({
   ...rulesOfHolders(),
 });
 
-/** Returns the documents with parts that are derived from the code. The keys are file paths. */
-const documented = () => ({ "ARCHITECTURE.md": withTrustedFiles(readFileSync(join(root, "ARCHITECTURE.md"), "utf8")) });
+/** Returns the schema of the settings, and the documents with parts that are derived from the code. The keys are file paths. */
+const documented = () => ({
+  "overview.schema.json": `${JSON.stringify(settingsSchema(), null, 2)}\n`,
+  "ARCHITECTURE.md": withTrustedFiles(readFileSync(join(root, "ARCHITECTURE.md"), "utf8")),
+});
 
 const write = (files: Record<string, string>) => {
   for (const [path, text] of Object.entries(files)) writeFileSync(join(root, path), text);

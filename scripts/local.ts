@@ -5,7 +5,7 @@ import { localConfig } from "./deploy/environment.ts";
 import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
-import { buildSettings } from "./settings/load.ts";
+import { buildSettings, prefixesInUse, requirePrefixes } from "./settings/load.ts";
 import { given } from "./settings/use.ts";
 
 // Shared code of the commands that work on local data. The local D1 databases are stored under .wrangler/state. A sample brand has data of its own, because its
@@ -65,7 +65,7 @@ const migratedFile = join(stateDirectory, "migrated");
 
 function databasesWanted(): string {
   const files = readdirSync(join(root, "migrations"), { recursive: true, encoding: "utf8" }).toSorted();
-  const config = [readFileSync(join(root, "wrangler.toml"), "utf8"), given.log.databases];
+  const config = [readFileSync(join(root, "wrangler.toml"), "utf8"), given.log.databases, given.brand.key_prefixes];
   return createHash("sha256")
     .update(JSON.stringify([config, files]))
     .digest("hex");
@@ -82,6 +82,8 @@ export async function applyMigrations(): Promise<void> {
   await withDatabases(async (env) => {
     for (const { binding, migrations_dir: folder } of databases)
       await migrate(env[binding] as D1Database, join(root, folder), statementsOf);
+    const { results } = await (env.DB as D1Database).prepare(prefixesInUse).all<{ prefix: string }>();
+    requirePrefixes(given, results);
   });
   writeFileSync(migratedFile, wanted);
 }

@@ -2,13 +2,14 @@ import { spawnSync } from "node:child_process";
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline/promises";
 import packageJson from "../../package.json" with { type: "json" };
 import { parseOptions, run } from "../command.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { connectToOperator, keepToken, keptToken, type OperatorClient } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { missingSecrets, secretNames } from "../secrets.ts";
-import { settingsFile } from "../settings/load.ts";
+import { lacksName, prefixesInUse, production, readSettings, requirePrefixes, settingsFile, storeName } from "../settings/load.ts";
 import { type Deployed, missingQueues, readDatabaseIds, readDeployed, rowsIn, shownShares, signIn, variableOf } from "./cloudflare.ts";
 import { creations, type Deployment, domainsOf, readDeployment, type Step } from "./deployment.ts";
 import { connectToMetrics, isServing, waitForVersion, watchVersion } from "./watch.ts";
@@ -22,7 +23,7 @@ const firstShare = 10;
 
 const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--watch SECONDS] [--new-secrets] [--account NAME --email EMAIL]
 
-  --env NAME       an environment of the folder environments, for example staging; the default is production
+  --env NAME       an environment: the NAME of a file overview.NAME.toml, for example staging; the default is production
   --dry-run        print the steps, and change nothing
   --watch SECONDS  how long the new version is watched with ${firstShare} % of the requests; the default is 120
   --new-secrets    create secrets although stored keys and webhooks need the former ones, which are lost
@@ -45,6 +46,8 @@ interface State {
   databaseIds: ReadonlyMap<string, string>;
   /** `migrations`: the bindings of the databases that lack a migration. */
   missing: { databases: string[]; queues: string[]; secrets: string[]; migrations: string[] };
+  /** The prefixes of keys that can be used. */
+  prefixes: { prefix: string }[];
   /** The secrets without which stored keys and webhooks do not work, and which the Worker does not have. */
   lost: string[];
 }
@@ -60,8 +63,15 @@ async function readState(deployment: Deployment): Promise<State> {
   const signing = secrets.filter((name) => name !== "OPERATOR_TOKENS");
   const main = databaseIds.get(deployment.databases[0]?.name ?? "");
   const hasAccounts = async () => (await rowsIn(deployment, main, "accounts", "SELECT 1 FROM accounts LIMIT 1")).length > 0;
+  const prefixes = await rowsIn<{ prefix: string }>(deployment, main, "api_keys", prefixesInUse);
   const lost = signing.length > 0 && (await hasAccounts()) ? signing : [];
-  return { deployed, databaseIds, missing: { databases, queues, secrets, migrations: await unmigrated(deployment, databaseIds) }, lost };
+  return {
+    deployed,
+    databaseIds,
+    missing: { databases, queues, secrets, migrations: await unmigrated(deployment, databaseIds) },
+    prefixes,
+    lost,
+  };
 }
 
 /** Returns the bindings of the databases that lack a migration. */
@@ -77,7 +87,12 @@ async function unmigrated(deployment: Deployment, ids: State["databaseIds"]): Pr
 }
 
 /** Throws `CommandError` if the deploy must not begin. */
-function requireAllowed({ env, origin, jurisdiction }: Deployment, { deployed, missing, lost }: State, mayReplace: boolean): void {
+function requireAllowed(
+  { env, origin, jurisdiction }: Deployment,
+  { deployed, missing, prefixes, lost }: State,
+  mayReplace: boolean,
+): void {
+  requirePrefixes(readSettings(env), prefixes);
   if (lost.length > 0 && !mayReplace)
     throw new CommandError(
       "refused",
@@ -295,6 +310,15 @@ async function deploy(found: Deployment, { account, seconds, mayReplace }: Given
   return `${origin} responds as ${version}, and is healthy.`;
 }
 
+/** Asks for the name that customers see, and stores it. */
+async function askName(): Promise<void> {
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  const name = await terminal.question("The name of your product, which your customers see (Enter for none): ");
+  terminal.close();
+  storeName(name.trim().slice(0, 60));
+  say(`Stored in ${settingsFile()}. overview.example.toml shows all other settings.`);
+}
+
 await run(async () => {
   const text = { type: "string" } as const;
   const flag = { type: "boolean" } as const;
@@ -309,6 +333,8 @@ await run(async () => {
   const account = name !== undefined && email !== undefined ? { name: name.trim(), email: email.trim() } : null;
   if (account && (account.name === "" || !/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(account.email)))
     throw new CommandError("misuse", "--account takes a name, --email an address.");
+  const isFirst = (values.env ?? production) === production && lacksName();
+  if (isFirst && process.stdin.isTTY && !process.env.CI && !values["dry-run"]) await askName();
   const deployment = await readDeployment(values.env);
   const mayReplace = values["new-secrets"] === true;
   return values["dry-run"] ? dryRun(deployment, mayReplace) : deploy(deployment, { account, seconds: Number(watch), mayReplace });

@@ -117,6 +117,39 @@ export function readSettings(env = production): Settings {
   throw misuse(lines.join("\n"));
 }
 
+/** Reads the prefixes of keys that can be used. A row that names none has a key with `dvo_`. The row of an imported key has the beginning of its own text. */
+export const prefixesInUse =
+  "SELECT DISTINCT CASE WHEN imported_prefix IS NULL THEN 'dvo' ELSE substr(imported_prefix, 1, length(imported_prefix) - 17) END AS prefix FROM api_keys WHERE state <> 'revoked' AND (imported_prefix IS NULL OR substr(imported_prefix, -16) = substr(id, 5))";
+
+/** Throws `CommandError` if keys that can be used have a prefix that the settings do not list. */
+export function requirePrefixes({ brand }: Settings, used: readonly { prefix: string }[]): void {
+  const missing = used.find(({ prefix }) => !brand.key_prefixes.includes(prefix));
+  if (missing === undefined) return;
+  throw new CommandError(
+    "refused",
+    `Nothing is done. Keys with the prefix "${missing.prefix}" are in use, and brand.key_prefixes does not list it, so they would be denied. Add it at the end of the list, or revoke these keys first.`,
+  );
+}
+
+/** Returns whether overview.toml says nothing about the name. Whoever deploys to production is then asked once. */
+export function lacksName(): boolean {
+  const file = settingsFile();
+  const value = existsSync(join(root, file)) ? readSource(file).value : {};
+  return (value.brand as { name?: string } | undefined)?.name === undefined;
+}
+
+/** Stores the name in overview.toml. An empty name is stored, too, so that nobody is asked again. */
+export function storeName(name: string): void {
+  const path = join(root, settingsFile());
+  const before = existsSync(path) ? readFileSync(path, "utf8") : "";
+  const line = `name = ${JSON.stringify(name)}\n`;
+  const table = /^\[brand\].*$/m.exec(before)?.[0];
+  writeFileSync(
+    path,
+    table === undefined ? `${before}\n[brand]\n${line}`.trimStart() : before.replace(table, () => `${table}\n${line.trimEnd()}`),
+  );
+}
+
 /** What a build of the Worker contains of the settings, and the files that its pages load, by their paths below `public`. */
 export interface Built {
   settings: BuiltSettings;

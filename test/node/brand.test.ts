@@ -12,6 +12,8 @@ const brandFile = (name: string) => readFileSync(join(root, "brands/acme", name)
 /** Our names, and the words of D2 of the review: what only the team that runs the Worker knows. `operator` is a value of the API. */
 const ours = /developer[- ]overview|\bdvop?_|\bworkers?\b|\bD1\b(?!\+|\/|=)|\blaptop|\bnpm\b|wrangler|\bdeploy|\brepositor/gi;
 
+const poweredBy = "<span>Powered by Developer Overview</span>";
+
 let worker: RunningWorker;
 let key = "";
 let cookie = "";
@@ -19,7 +21,7 @@ let cookie = "";
 beforeAll(async () => {
   worker = await startWorker({
     files: {
-      "overview.toml": brandFile("overview.toml"),
+      "overview.toml": brandFile("overview.toml").replace("powered_by = false", "powered_by = true"),
       "logo.svg": brandFile("logo.svg"),
       "guides/getting-orders.md": "# Getting orders\n\nRead the orders of your shop. It takes two calls.\n",
       "guides/changelog.md": "# Changelog\n\n## 2026-11-30\n\nOrders have a currency.\n",
@@ -76,7 +78,7 @@ async function crawl(paths: readonly string[], headers: Record<string, string> =
 }
 
 describe("With a brand", () => {
-  it("no page, document, file or header has our name, or a word of those who run the Worker", async () => {
+  it("no page, document, file or header has our name but for the line that the team lets stand, or a word of those who run the Worker", async () => {
     await call("POST", "/keys", { name: "Nightly", scopes: ["orders:read"] });
     await call("POST", "/webhooks", { url: "https://hooks.example.com/x", event_types: ["*"] });
     const machine = [
@@ -90,7 +92,9 @@ describe("With a brand", () => {
     ];
     const files = ["/usage.csv", "/activity.csv"];
     const { pages, found } = await crawl(["/", ...machine, ...files, "/login", "/setup", "/nothing", "/docs/nothing", "/keys/key_none"]);
-    expect(found.slice(0, 5)).toEqual([]);
+    // The one line that `powered_by` adds.
+    expect(found.filter(({ text }) => !text.includes(poweredBy)).slice(0, 5)).toEqual([]);
+    expect(found.length).toBeGreaterThan(100);
     expect(pages).toBeGreaterThan(200);
   });
 
@@ -125,7 +129,6 @@ describe("With a brand", () => {
       "https://acme.example/privacy",
     ])
       expect(text).toContain(`href="${link}"`);
-    expect(text).not.toContain("Powered by");
   });
 
   it("a new key has the first prefix, and keys with the other prefix work, too", async () => {

@@ -65,6 +65,25 @@ describe("The settings of a team", () => {
   });
 });
 
+it("The name is asked for only if nothing is stored, and is stored in its table", () => {
+  const stored = () => readFileSync(join(folder, "overview.toml"), "utf8");
+  write({});
+  expect(settings.lacksName()).toBe(true);
+  settings.storeName("");
+  expect([settings.lacksName(), stored()]).toEqual([false, '[brand]\nname = ""\n']);
+  write({ "overview.toml": '[api]\nkey_headers = "X-Acme"\n\n[brand]\narea = "Developers"\n' });
+  expect(settings.lacksName()).toBe(true);
+  settings.storeName('Acme "$&"');
+  expect([settings.lacksName(), settings.readSettings().brand]).toMatchObject([false, { name: 'Acme "$&"', area: "Developers" }]);
+});
+
+it("A prefix that keys in use have cannot be left out", () => {
+  const { requirePrefixes } = settings;
+  const acme = Settings.parse({ brand: { key_prefixes: ["acme_live", "acme"] } });
+  expect(() => requirePrefixes(acme, [{ prefix: "acme" }, { prefix: "acme_live" }])).not.toThrow();
+  expect(() => requirePrefixes(acme, [{ prefix: "acme" }, { prefix: "dvo" }])).toThrow('Keys with the prefix "dvo" are in use');
+});
+
 describe("The configuration of an environment", () => {
   const refused: [string, string | null, string][] = [
     ["t-qa", '[api]\npublic_origin = "http://qa.acme.dev"', 'an entry that is no https:// URL: "http://qa.acme.dev"'],

@@ -169,7 +169,7 @@ describe("npm start", () => {
     expect(body.success_rate.value).toBeGreaterThan(90);
     expect((await api("/tasks?limit=100", running.demoKey)).body.has_more).toBe(true);
     const overview = await fetch(url(), { headers: { "Sec-Fetch-Site": "none" } });
-    expect(await overview.text()).toContain("npm start -- --empty");
+    expect(await overview.text()).toContain("--empty</code> for none");
   });
 
   it("serves the style sheet of the overview, which browsers may keep forever", async () => {
