@@ -131,7 +131,7 @@ export function requirePrefixes({ brand }: Settings, used: readonly { prefix: st
   );
 }
 
-/** Returns whether overview.toml says nothing about the name. Whoever deploys to production is then asked once. */
+/** Returns whether overview.toml says nothing about the name. The person who deploys to production is then asked once. */
 export function lacksName(): boolean {
   const file = settingsFile();
   const value = existsSync(join(root, file)) ? readSource(file).value : {};

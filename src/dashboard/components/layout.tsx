@@ -11,6 +11,7 @@ import { type Preferences, preferencesOf } from "../preferences.ts";
 import { Options } from "./fields.tsx";
 import { NameLink } from "./name-link.tsx";
 import { Note } from "./notice.tsx";
+import { Tabs } from "./tabs.tsx";
 import { Moment } from "./time.tsx";
 
 /** Renders the HTML document around every page. */
@@ -91,15 +92,20 @@ export const PauseButton = () => (
 
 const sections = [
   ["Overview", "/"],
-  ["Usage", "/usage"],
   ["API Keys", "/keys"],
+  ["Requests", "/activity"],
   ["Webhooks", "/webhooks"],
-  ["Activity", "/activity"],
   ["Documentation", "/docs"],
   ["Settings", "/settings"],
 ] as const;
 
 export type Section = (typeof sections)[number][0];
+
+/** The two views of the requests of an account. */
+const views = [
+  ["Activity", "/activity"],
+  ["Usage", "/usage"],
+] as const;
 
 export interface Shown {
   title: string;
@@ -223,6 +229,9 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
           </h1>
           {action && <div class="actions">{action}</div>}
         </div>
+        {views.some(([, path]) => path === pathname) && (
+          <Tabs label="Views of the requests" tabs={views} here={views.find(([, path]) => path === pathname)?.[0]} />
+        )}
         {visitor && visitor.account.suspendedAt !== null && (
           <Note>
             <p>

@@ -6,11 +6,12 @@ import { createApp } from "../../../src/app.ts";
 import { assets } from "../../../src/dashboard/assets.ts";
 import { daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../../../src/dashboard/format.ts";
 import { dayMs } from "../../../src/lib/time/clock.ts";
+import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
 import { deleteJobs } from "../support/storage-rows.ts";
 
-const openOverview = (accountId: string) => call("GET", `/?account=${accountId}`, { "Sec-Fetch-Site": "none" });
+const openOverview = (accountId: string, more = "") => call("GET", `/?account=${accountId}${more}`, { "Sec-Fetch-Site": "none" });
 
 describe("The overview", () => {
   it("shows the figures, the latest requests and the keys of an account within two seconds of a request", async () => {
@@ -59,18 +60,40 @@ describe("The overview", () => {
     expect(text.replaceAll(/<[^>]+>/g, "")).toMatch(/Biggest change: .+, 25 requests, 125 fewer than in the 30 days before\./);
   });
 
-  it("of an account without requests says that there are none", async () => {
-    const { accountId } = await makeTenant();
+  it("of an account without requests leads to the first call, with a line for each of its parts and no figures", async () => {
+    const { accountId, keyId } = await makeTenant();
     const { text } = await openOverview(accountId);
+    const headings = [...text.matchAll(/<h[12][^>]*>(.*?)<\/h[12]>/g)].map(([, heading = ""]) => heading.replaceAll(/<[^>]+>/g, ""));
+    expect(headings).toEqual([
+      "Make your first call",
+      "1. Create a key",
+      "2. Call the API",
+      "3. Add a webhook, if you like",
+      "API Usage - Last 30 Days",
+      "Recent Activity",
+      "API Keys",
+      "Webhooks",
+      "Documentation",
+    ]);
+    expect(text).toContain(`data-live="/keys/${keyId}/first-request"`);
+    await browse(accountId).post(`/keys/${keyId}/revoke`);
+    const without = (await openOverview(accountId)).text;
+    expect(without).toMatch(/<input[^>]*value="Development"/);
+    expect(without.match(/<(?:button|a) [^>]*class="(?:button )?main"/g)).toHaveLength(1);
+    expect(without).not.toContain("data-live");
+  });
+
+  it("of an account without requests that skips the first call says that there are none", async () => {
+    const { accountId } = await makeTenant();
+    const { text } = await openOverview(accountId, "&skip=1");
     expect(text).toContain("No requests yet");
-    expect(text).toContain("new");
     // A nonce is random and may contain any letters.
     expect(text.replaceAll(/nonce="[^"]*"/g, "")).not.toMatch(/NaN|Infinity|undefined|>null/);
   });
 
   it("has a content security policy that allows only its own script, and contains no inline styles or handlers", async () => {
     const { accountId } = await makeTenant();
-    const { headers, text } = await openOverview(accountId);
+    const { headers, text } = await openOverview(accountId, "&skip=1");
     const [, nonce] = /script-src 'nonce-([^']{16,})'/.exec(headers.get("Content-Security-Policy") ?? "") ?? [];
     expect(headers.get("Content-Security-Policy")).toBe(
       `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types overview`,

@@ -40,7 +40,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
     c,
     {
       title: "Activity",
-      section: "Activity",
+      section: "Requests",
       action: (
         <>
           <PauseButton />

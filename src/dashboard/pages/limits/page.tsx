@@ -25,7 +25,7 @@ limitsPages.get("/limits", needs("session"), async (c) => {
   ]);
   return showPage(
     c,
-    { title: "Limits", section: "Usage", trail: [["Usage", "/usage"]] },
+    { title: "Limits", section: "Requests", trail: [["Usage", "/usage"]] },
     <>
       <section class="panel" aria-labelledby="shared" id="shared-part" data-refresh>
         <header>

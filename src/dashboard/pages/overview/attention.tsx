@@ -1,15 +1,10 @@
 import type { NearestLimit } from "../../../admission/rate-limit-usage.ts";
-import { servesSamples } from "../../../db/registry/manifests.ts";
 import { type Key, statusOf } from "../../../keys/key.ts";
 import { dayMs } from "../../../lib/time/clock.ts";
-import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
 import { NameLink } from "../../components/name-link.tsx";
 import { Age, Ahead, Moment } from "../../components/time.tsx";
 import { countdown, counted } from "../../format.ts";
 import type { ShownWebhook } from "./read.ts";
-
-/** The guide for a first request. The quick start uses the sample resources. */
-export const firstGuide = servesSamples ? "/docs/guides/quick-start" : "/docs/guides/authentication";
 
 export const expiresSoonMs = 14 * dayMs;
 /** The number of lines about failing webhooks, and about keys that expire soon. */
@@ -88,27 +83,5 @@ export const Attention = ({
         </li>
       )}
     </ul>
-  );
-};
-
-/** Renders the first steps of a new account and marks the completed steps. Renders nothing if all steps are complete. */
-export const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webhook[]; isCalled: boolean }) => {
-  const steps = [
-    { isDone: keys.length > 0, text: "Create an API key", path: "/keys/new" },
-    { isDone: isCalled, text: "Make a first request", path: firstGuide },
-    { isDone: webhooks.length > 0, text: "Add a webhook", path: "/webhooks/new" },
-  ];
-  if (steps.every(({ isDone }) => isDone)) return null;
-  return (
-    <section class="panel steps" aria-labelledby="steps">
-      <h2 id="steps">First steps</h2>
-      <ol>
-        {steps.map(({ isDone, text, path }) => (
-          <li class={isDone ? "done" : ""}>
-            <span aria-hidden="true">{isDone ? "✓" : "○"}</span> {isDone ? <>{text} (done)</> : <a href={path}>{text}</a>}
-          </li>
-        ))}
-      </ol>
-    </section>
   );
 };

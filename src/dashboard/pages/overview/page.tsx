@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { servesSamples } from "../../../db/registry/manifests.ts";
 import { type Key, statusOf } from "../../../keys/key.ts";
+import { brand } from "../../../lib/settings.ts";
 import { needs } from "../../access/needs.ts";
-import { visitorMay } from "../../access/permissions.tsx";
 import { ActivityTable } from "../../components/activity-table.tsx";
 import { DifferenceSentence } from "../../components/difference.tsx";
 import { Figures } from "../../components/figures.tsx";
@@ -17,7 +17,8 @@ import type { PageEnv } from "../../context.ts";
 import { counted } from "../../format.ts";
 import { remember } from "../../preferences.ts";
 import { isLongUnused } from "../../unused-keys.ts";
-import { Attention, expiresSoonMs, FirstSteps, firstGuide } from "./attention.tsx";
+import { Attention, expiresSoonMs } from "./attention.tsx";
+import { FirstCall } from "./first-call.tsx";
 import { readOverview, type ShownWebhook } from "./read.ts";
 
 const keysShown = 6;
@@ -26,11 +27,17 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
   const { account } = c.get("visitor");
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
   const { now, asOf, window, usage, highest, nearest, entries, keys, webhooks, called, difference, limit } = await readOverview(c);
+  const isUnused = entries.length === 0 && usage.totalRequests.value + usage.totalRequests.previous === 0;
+  if (isUnused && c.req.query("skip") === undefined)
+    return showPage(
+      c,
+      { title: "Make your first call", section: "Overview" },
+      <FirstCall c={c} keys={keys} webhooks={webhooks} now={now} />,
+    );
   return showPage(
     c,
     { title: "Overview", section: "Overview" },
     <>
-      {visitorMay(c, "keys") && <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />}
       <div id="figures" data-refresh>
         <Attention keys={keys} webhooks={webhooks} nearest={nearest} now={now} />
         <Figures usage={usage} highest={highest} nearest={nearest} now={now} />
@@ -59,9 +66,9 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
             />
           </p>
         )}
-        {usage.totalRequests.value + usage.totalRequests.previous === 0 ? (
+        {isUnused ? (
           <Empty>
-            No requests yet. <a href={firstGuide}>Make the first one</a>
+            No requests yet. <a href="/">Make the first one</a>
           </Empty>
         ) : (
           <RequestsChart {...chartOf(usage, "30d")} list="/usage?window=30d" />
@@ -90,8 +97,10 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
           <section class="panel" aria-labelledby="docs">
             <h2 id="docs">Documentation</h2>
             <p>
-              <a href={firstGuide}>{servesSamples ? "Quick start" : "Authentication"}</a> · <a href="/docs">Guides and reference</a> ·{" "}
-              <a href="/api/v1/openapi.json">OpenAPI document</a>
+              <a href={servesSamples ? "/docs/guides/quick-start" : "/docs/guides/authentication"}>
+                {servesSamples ? "Quick start" : "Authentication"}
+              </a>{" "}
+              · <a href={brand.docsUrl || "/docs"}>Guides and reference</a> · <a href="/api/v1/openapi.json">OpenAPI document</a>
             </p>
           </section>
         </div>

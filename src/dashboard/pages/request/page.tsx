@@ -11,7 +11,7 @@ export const requestPages = new Hono<PageEnv>().get("/activity/:id", needs("sess
   const { method, path } = details.entry;
   return showPage(
     c,
-    { title: `${method} ${path}`, section: "Activity", trail: [["Activity", "/activity"]] },
+    { title: `${method} ${path}`, section: "Requests", trail: [["Activity", "/activity"]] },
     <RequestView c={c} details={details} now={Date.now()} />,
   );
 });

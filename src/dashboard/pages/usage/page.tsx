@@ -46,7 +46,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
     c,
     {
       title: key ? `Usage of ${key.name}` : "Usage",
-      section: "Usage",
+      section: "Requests",
       trail: key ? [["Usage", "/usage"]] : [],
       action: (
         <>
