@@ -151,6 +151,10 @@ async function derived(): Promise<Record<string, string>> {
   return { ...files, "client/src/standard-operations.ts": standardOperationsOf(document) };
 }
 
+/** Returns a text as Biome formats it. */
+const formatted = (path: string, input: string): string =>
+  execFileSync(join(root, "node_modules/.bin/biome"), ["format", `--stdin-file-path=${path}`], { cwd: root, input, encoding: "utf8" });
+
 /** Returns the rules of a holder of leases in JavaScript, for the client for Node. The keys are file paths. */
 function rulesOfHolders(): Record<string, string> {
   const path = "integrations/node/held-lease.js";
@@ -159,8 +163,7 @@ function rulesOfHolders(): Record<string, string> {
     .replaceAll(/^[ \t]+$/gm, "")
     .replaceAll(/^\/\*\*.*\*\/\n\n+/gm, "");
   const text = `// Written by \`npm run generate\` from \`src/guard/held-lease.ts\`.\n\n${plain}`;
-  const args = ["format", `--stdin-file-path=${path}`];
-  return { [path]: execFileSync(join(root, "node_modules/.bin/biome"), args, { cwd: root, input: text, encoding: "utf8" }) };
+  return { [path]: formatted(path, text) };
 }
 
 /** Returns the contents of all generated files. The keys are file paths. */
@@ -173,7 +176,7 @@ export const generated = async (): Promise<Record<string, string>> => ({
 
 /** Returns the schema of the settings, and the documents with parts that are derived from the code. The keys are file paths. */
 const documented = () => ({
-  "overview.schema.json": `${JSON.stringify(settingsSchema(), null, 2)}\n`,
+  "overview.schema.json": formatted("overview.schema.json", JSON.stringify(settingsSchema())),
   "ARCHITECTURE.md": withTrustedFiles(readFileSync(join(root, "ARCHITECTURE.md"), "utf8")),
 });
 

@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.LYV46E5V.js",
   "overview.js": "/assets/overview.XW6GGEJQ.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.DG56T5HL.css",
+  "style.css": "/assets/style.VCUNG35J.css",
 } as const;

@@ -27,6 +27,8 @@ beforeAll(async () => {
       "guides/changelog.md": "# Changelog\n\n## 2026-11-30\n\nOrders have a currency.\n",
     },
   });
+  // The settings do not list the prefix of the key that all tests begin with.
+  await worker.sql("UPDATE api_keys SET state = 'revoked'");
   const made = await run("npm", ["run", "--silent", "account", "--", "--name", "Globex", "--email", "globex@example.com"], {
     cwd: worker.folder,
   });

@@ -233,7 +233,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
           <Tabs label="Views of the requests" tabs={views} here={views.find(([, path]) => path === pathname)?.[0]} />
         )}
         {visitor && visitor.account.suspendedAt !== null && (
-          <Note>
+          <Note isBad>
             <p>
               This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />. Its keys are refused, its deliveries
               are held, and nothing can be changed. Ask {teamName} to resume the account. <SupportLink>Contact support</SupportLink>

@@ -38,7 +38,9 @@ export const Alert = ({ formError }: { formError: FormError | undefined }) =>
   ) : null;
 
 /** Renders a note about the current state of the page. Use `Done` or `Alert` for the result of an action. */
-export const Note = ({ children }: { children: Child }) => <div class="note">{children}</div>;
+export const Note = ({ isBad = false, children }: { isBad?: boolean; children: Child }) => (
+  <div class={isBad ? "note alert" : "note"}>{children}</div>
+);
 
 /** Renders the text that an empty list shows: one sentence and the next step. */
 export const Empty = ({ children }: { children: Child }) => <div class="empty">{children}</div>;

@@ -98,6 +98,9 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, list
   );
 };
 
+/** The space between the two parts of a bar. Their colours alone differ too little. */
+const gap = 2;
+
 /** Returns the highest number that a chart shows. If the compared line is far above the bars, it would flatten them, so it is cut off. */
 const highestShown = (highest: number, line: readonly number[]): number => {
   const highestOfLine = Math.max(0, ...line);
@@ -183,7 +186,12 @@ const Bar = ({
       <rect class="hit" x={x.toFixed(1)} width={step.toFixed(1)} y={0} height={y(0)} />
       <rect class="served" {...bar} y={y(point.successes)} height={y(0) - y(point.successes)} />
       {point.notReported > 0 && <rect class="unreported" {...bar} y={y(known)} height={y(point.successes) - y(known)} />}
-      <rect class="refused" {...bar} y={y(point.requests)} height={y(known) - y(point.requests)} />
+      <rect
+        class="refused"
+        {...bar}
+        y={y(point.requests)}
+        height={Math.max(1, y(known) - y(point.requests) - (known > 0 ? gap : 0)) * Number(point.requests > known)}
+      />
       {lengthOf(span) < stepMs && <rect fill="url(#part)" {...bar} y={y(point.requests)} height={y(0) - y(point.requests)} />}
     </g>
   );
