@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { periods } from "../budget/limits.ts";
-import { prefixOf } from "../credentials/key-format.ts";
+import { newKeyPrefix, prefixOf } from "../credentials/key-format.ts";
 import { limitsOf } from "../guard/decision.ts";
 import { iso, isoOrNull } from "../lib/time/clock.ts";
 import { isoText, timeOf } from "../lib/time/iso-text.ts";
@@ -30,7 +30,7 @@ export const KeyData = z.strictObject({
   name: z.string().meta({ description: "The name of the key.", examples: ["Continuous integration"] }),
   prefix: z.string().meta({
     description: "The public prefix of the secret key. Use the prefix to identify the key in logs.",
-    examples: ["dvo_4fPq2rT8vX0zB6dH"],
+    examples: [`${newKeyPrefix}4fPq2rT8vX0zB6dH`],
   }),
   last4: z.string().meta({ description: "The last four characters of the secret key.", examples: ["x7Qa"] }),
   scopes: z.array(z.string()).meta({ description: "The scopes of the key.", examples: [[...exampleScopes]] }),

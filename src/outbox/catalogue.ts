@@ -1,5 +1,6 @@
 import { servedManifests } from "../db/registry/manifests.ts";
 import { Failure } from "../lib/errors/failure.ts";
+import { brand } from "../lib/settings.ts";
 import type { CataloguedEvent } from "./event.ts";
 
 /** All event types, each with the scope that a key needs to read its events. */
@@ -40,9 +41,18 @@ export class EventCatalogue {
   }
 }
 
+/** Returns an example with the prefix of the team's keys. The manifests have that of a deployment without settings. */
+function withPrefix<Example extends { prefix?: unknown }>(example: Example): Example {
+  const [prefix] = brand.keyPrefixes;
+  if (prefix === "dvo" || typeof example.prefix !== "string") return example;
+  return { ...example, prefix: example.prefix.replace(/^dvo_/, `${prefix}_`) };
+}
+
 /** The event types of all areas that are served. */
 export const eventCatalogue = new EventCatalogue(
   servedManifests.flatMap(({ events = [] }) =>
-    events.flatMap(({ types, ...group }) => Object.entries(types).map(([type, about]) => ({ ...group, type, ...about }))),
+    events.flatMap(({ types, ...group }) =>
+      Object.entries(types).map(([type, about]) => ({ ...group, example: withPrefix(group.example), type, ...about })),
+    ),
   ),
 );

@@ -15,7 +15,7 @@ import { type RunningWorker, startWorker } from "./worker.ts";
 const long = it.runIf(inject("isLong"));
 /** An export of D1 does not distinguish line breaks from the characters that it writes for them. */
 const oddText = "Line one\n\\n is not a line break\r\n\\r; C:\\new\\reports";
-const longOptions = { tags: ["long"], timeout: 300_000 };
+const longOptions = { tags: ["long"], timeout: 600_000 };
 
 describe("A backup", () => {
   let original: RunningWorker;
@@ -111,7 +111,7 @@ describe("A backup", () => {
       detached: true,
       env: { ...process.env, PATH: `${join(clone, "node_modules/.bin")}:${process.env.PATH}` },
     });
-    await vi.waitUntil(() => existsSync(join(clone, ".wrangler/state/v3")), { timeout: 60_000, interval: 20 });
+    await vi.waitUntil(() => existsSync(join(clone, ".wrangler/state/v3")), { timeout: 120_000, interval: 20 });
     const ended = new Promise((resolve) => killed.once("exit", resolve));
     // With all processes that it has started, as when a machine loses power.
     process.kill(-(killed.pid ?? 0), "SIGKILL");
