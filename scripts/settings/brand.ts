@@ -147,5 +147,5 @@ export function brandFiles(brand: Given, folder: string) {
     fontPath && "body{font-family:Brand,system-ui,sans-serif}",
   ].filter(Boolean);
   const style = rules.length === 0 ? null : add("brand", ".css", `${rules.join("\n")}\n`);
-  return { logo, logoDark: picture("logo_dark"), icon, style, files };
+  return { logo, logoDark: picture("logo_dark"), icon, font: fontPath, style, files };
 }

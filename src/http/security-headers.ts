@@ -1,4 +1,5 @@
 import { NONCE, secureHeaders } from "hono/secure-headers";
+import { brand } from "../lib/settings.ts";
 
 const strictTransportSecurity = "max-age=63072000; includeSubDomains";
 
@@ -16,6 +17,7 @@ export const pageSecurityHeaders = secureHeaders({
     scriptSrc: [NONCE],
     styleSrc: ["'self'"],
     imgSrc: ["'self'", "data:"],
+    ...(brand.font !== null && { fontSrc: ["'self'"] }),
     connectSrc: ["'self'"],
     formAction: ["'self'"],
     baseUri: ["'none'"],

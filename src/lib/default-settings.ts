@@ -18,6 +18,7 @@ export interface Brand {
   logo: Path | null;
   logoDark: Path | null;
   icon: Path | null;
+  font: Path | null;
   /** The style sheet with the colours, the radius and the font of the brand, or null. */
   style: Path | null;
   appUrl: string;
@@ -60,6 +61,7 @@ export const defaultSettings: Settings = {
     logo: null,
     logoDark: null,
     icon: null,
+    font: null,
     style: null,
     appUrl: "",
     appLabel: "",

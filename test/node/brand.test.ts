@@ -21,7 +21,8 @@ let cookie = "";
 beforeAll(async () => {
   worker = await startWorker({
     files: {
-      "overview.toml": brandFile("overview.toml").replace("powered_by = false", "powered_by = true"),
+      "overview.toml": brandFile("overview.toml").replace("powered_by = false", 'powered_by = true\nfont = "font.woff2"'),
+      "font.woff2": "wOF2, and then what a browser reads",
       "logo.svg": brandFile("logo.svg"),
       "guides/getting-orders.md": "# Getting orders\n\nRead the orders of your shop. It takes two calls.\n",
       "guides/changelog.md": "# Changelog\n\n## 2026-11-30\n\nOrders have a currency.\n",
@@ -118,7 +119,9 @@ describe("With a brand", () => {
   });
 
   it("the pages have the name, the logo, the colours and the links of the team", async () => {
-    const text = await (await get("/keys")).text();
+    const page = await get("/keys");
+    const text = await page.text();
+    expect(page.headers.get("Content-Security-Policy")).toContain("font-src 'self';");
     expect(text).toContain("<title>API Keys · Acme</title>");
     const style = /href="(\/brand\/brand\.\w+\.css)"/.exec(text)?.[1] ?? "";
     expect(await (await get(style)).text()).toContain("--accent:light-dark(#6d28d9,");
