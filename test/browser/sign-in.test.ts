@@ -44,7 +44,7 @@ describe("The first owner", () => {
     expect(dialog.type()).toBe("beforeunload");
     await dialog.accept();
     await leaving;
-    expect(await h1(page)).toBe("Overview");
+    expect(await h1(page)).toBe("Make your first call");
   });
 
   it("uses the setup link up, so that nobody can use it again", async () => {
