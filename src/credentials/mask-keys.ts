@@ -13,6 +13,8 @@ const further = `(?:[-_][\\w-]*|${separator}(?!${word})[0-9A-Za-z]+)`;
 
 /** The prefixes of signed secrets, the longest first: also that of keys from before the team chose its own. */
 const prefixes = [...new Set([...brand.keyPrefixes, "dvo", "svc"])].toSorted((one, other) => other.length - one.length);
+/** A prefix of the team can be the end of a usual word, as `sk` is of `task`, so it must begin one. */
+const isOfTeam = (prefix: string) => !["dvo", "svc"].includes(prefix);
 const anyCase = (prefix: string): string =>
   prefix.replaceAll(/./g, (letter) => (letter === "_" ? separator : /[a-z]/.test(letter) ? `[${letter.toUpperCase()}${letter}]` : letter));
 
@@ -22,7 +24,7 @@ const anyCase = (prefix: string): string =>
  * the secret part. A plain word ends a key: in `<key>/tasks`, `tasks` is not part of the key.
  */
 const suspects = new RegExp(
-  `(?<![0-9A-Za-z]{13})(${prefixes.map(anyCase).join("|")})${separator}([0-9A-Za-z]{16})[0-9A-Za-z]*${further}*|([Dd][Vv][Oo][Pp])${further}+|(whsec)_[\\w+/=-]+|[0-9A-Za-z]{20,}`,
+  `(?<![0-9A-Za-z]{13})(${prefixes.map((prefix) => (isOfTeam(prefix) ? "(?<![0-9A-Za-z])" : "") + anyCase(prefix)).join("|")})${separator}([0-9A-Za-z]{16})[0-9A-Za-z]*${further}*|([Dd][Vv][Oo][Pp])${further}+|(whsec)_[\\w+/=-]+|[0-9A-Za-z]{20,}`,
   "g",
 );
 const mayHaveSuspects = new RegExp(`${prefixes.map((prefix) => anyCase(prefix.split("_")[0] ?? "")).join("|")}|whsec|%|[0-9A-Za-z]{20}`);
