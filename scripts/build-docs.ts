@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { build } from "esbuild";
 import type { JsonObject } from "../src/api/openapi/document.ts";
 import type { BuiltLibrary } from "../src/docs/library.ts";
+import { settingsFile } from "./settings/files.ts";
 
 // Builds the documentation twice: with the sample resources for `src/docs/built.txt`, and without them for
 // `src/docs/built-without-samples.txt`. Both files are bundled with the Worker. Before Wrangler bundles the Worker, Wrangler runs this
@@ -23,7 +24,7 @@ type Setting = keyof typeof paths;
  */
 export async function buildDocs(environment = "", file = process.env.OVERVIEW_SETTINGS): Promise<void> {
   const build = (setting: Setting) =>
-    promisify(execFile)(process.execPath, [import.meta.filename, setting], {
+    promisify(execFile)(process.execPath, [import.meta.filename, environment, setting], {
       env: {
         ...process.env,
         SAMPLE_RESOURCES: setting,
@@ -68,7 +69,6 @@ interface Bundled {
 /** Returns the pages as JSON. Node cannot run JSX. Therefore, esbuild first bundles the code that renders the pages. */
 async function builtText(setting: Setting): Promise<string> {
   await import("./settings/use.ts");
-  const { settingsFile } = await import("./settings/load.ts");
   const folder = mkdtempSync(join(tmpdir(), "developer-overview-docs-"));
   try {
     const outfile = join(folder, "library.mjs");
@@ -109,11 +109,11 @@ const withFiles = (guide: string, read: (path: string) => string): string =>
   guide.replaceAll(/^\[`(integrations\/[\w./-]+)`\]\(\.\.\/\.\.\/[\w./-]+\)$/gm, (_, path: string) => `\`\`\`\n${read(path)}\`\`\``);
 
 if (import.meta.main) {
-  const setting = process.argv[2];
+  const [, , environment, setting] = process.argv;
   if (setting === "on" || setting === "off") writeFileSync(join(root, paths[setting]), await builtText(setting));
   else {
-    const { buildSettings, readSettings, settingsFile, writeFiles } = await import("./settings/load.ts");
-    writeFiles(buildSettings(readSettings(setting), settingsFile(setting)).files);
-    await buildDocs(setting);
+    const { buildSettings, readSettings, writeFiles } = await import("./settings/load.ts");
+    writeFiles(buildSettings(readSettings(environment)).files);
+    await buildDocs(environment);
   }
 }

@@ -1,11 +1,11 @@
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isLoopback } from "../src/lib/net/loopback.ts";
-import { type Deployment, readDeployment } from "./deploy/deployment.ts";
+import type { Deployment } from "./deploy/deployment.ts";
 import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
-import { settingsFile } from "./settings/load.ts";
+import { settingsFile } from "./settings/files.ts";
 
 // A client for the operator's API of a local or deployed Worker.
 
@@ -46,7 +46,7 @@ export interface Target {
  */
 export async function connectToTarget({ remote, env }: Target): Promise<OperatorClient> {
   if (env === undefined) return connectToOperator(remote);
-  const deployment = await readDeployment(env);
+  const deployment = await (await import("./deploy/deployment.ts")).readDeployment(env);
   const { origin, origins, worker } = deployment;
   if (origin === null)
     throw new CommandError("misuse", `api.public_origin is not set in ${settingsFile(env)}, so nobody knows where ${worker} is.`);

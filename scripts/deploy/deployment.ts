@@ -1,4 +1,4 @@
-import { production, settingsFile } from "../settings/load.ts";
+import { production, settingsFile } from "../settings/files.ts";
 import { type Bound, configOf, originsOf, writeConfig } from "./environment.ts";
 
 export interface Database {

@@ -5,7 +5,8 @@ import type { Region } from "../../src/db/region.ts";
 import { isLoopback } from "../../src/lib/net/loopback.ts";
 import { CommandError } from "../exit-codes.ts";
 import { root } from "../root.ts";
-import { buildSettings, environments, production, readSettings, settingsFile } from "../settings/load.ts";
+import { environments, production, settingsFile } from "../settings/files.ts";
+import { buildSettings, readSettings } from "../settings/load.ts";
 import { variablesOf } from "../settings/schema.ts";
 
 // Makes the configuration of an environment for wrangler. wrangler.toml has the bindings, which are the same in all environments. overview.toml has the

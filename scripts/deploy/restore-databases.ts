@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { CommandError } from "../exit-codes.ts";
 import type { Manifest } from "../operator/backup.ts";
-import { settingsFile } from "../settings/load.ts";
+import { settingsFile } from "../settings/files.ts";
 import { readDatabaseIds } from "./cloudflare.ts";
 import { creations, type Database, type Deployment } from "./deployment.ts";
 import { rowsOf, type Source, wrangler } from "./wrangler.ts";

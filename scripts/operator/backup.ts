@@ -3,7 +3,7 @@ import { createReadStream, existsSync, mkdirSync, readFileSync, renameSync, rmSy
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { requireSameWorker } from "../deploy/cloudflare.ts";
-import { type Database, type Deployment, readDeployment } from "../deploy/deployment.ts";
+import type { Database, Deployment } from "../deploy/deployment.ts";
 import { type Source, wrangler } from "../deploy/wrangler.ts";
 import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
@@ -76,7 +76,7 @@ export async function hashOf(file: string): Promise<string> {
 async function makeBackup(given: Given): Promise<void> {
   const { client } = given;
   const folder = required(given.options, "to");
-  const deployment = deploymentOf(given) ?? (await readDeployment());
+  const deployment = deploymentOf(given) ?? (await (await import("../deploy/deployment.ts")).readDeployment());
   if (!client.isLocal) await requireSameWorker(deployment);
   if (existsSync(folder) && !statSync(folder).isDirectory()) throw new CommandError("misuse", `${folder} is not a folder.`);
   const manifest = await beginOrContinue(given, deployment, folder);

@@ -1,32 +1,15 @@
-import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { type AST, getStaticTOMLValue, ParseError, parseTOML } from "toml-eslint-parser";
-import { type Settings as BuiltSettings, defaultSettings } from "../../src/lib/default-settings.ts";
+import type { Settings as BuiltSettings } from "../../src/lib/default-settings.ts";
 import { CommandError } from "../exit-codes.ts";
 import { root } from "../root.ts";
-import { brandFiles, type Files } from "./brand.ts";
+import { brandFiles, type Files } from "./brand-files.ts";
+import { environments, production, settingsFile } from "./files.ts";
 import { Settings } from "./schema.ts";
 
 // Reads the settings of a team: overview.toml, and for an environment NAME what overview.NAME.toml changes. git ignores both. Without overview.toml, every
 // setting has its default.
-
-/** The name of the environment that overview.toml itself describes. */
-export const production = "production";
-const example = "overview.example.toml";
-
-/** The path of the file with the settings of an environment. `OVERVIEW_SETTINGS` names another file than overview.toml, for example that of a sample brand. */
-export const settingsFile = (env = production): string =>
-  env === production ? process.env.OVERVIEW_SETTINGS || "overview.toml" : `overview.${env}.toml`;
-
-/** Returns the names of all environments. */
-export const environments = (): string[] => [
-  production,
-  ...globSync(join(root, "overview.*.toml"))
-    .map((path) => basename(path))
-    .filter((name) => name !== example)
-    .map((name) => name.slice("overview.".length, -".toml".length))
-    .toSorted(),
-];
 
 type Path = readonly PropertyKey[];
 interface Source {
@@ -74,7 +57,7 @@ function lineOf(path: Path, { ast }: Source): number | null {
 const isTable = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Returns `base` with the values of `changes`. Tables are merged, all other values are replaced. */
-export function merged(base: Record<string, unknown>, changes: Record<string, unknown>): Record<string, unknown> {
+function merged(base: Record<string, unknown>, changes: Record<string, unknown>): Record<string, unknown> {
   const values = Object.entries(changes).map(([name, value]) => {
     const before = base[name];
     return [name, isTable(before) && isTable(value) ? merged(before, value) : value];
@@ -100,7 +83,7 @@ export function readSettings(env = production): Settings {
   if (!environments().includes(env))
     throw new CommandError("misuse", `There is no environment "${env}". There is ${environments().join(", ")}.`);
   const main = settingsFile();
-  const hasMain = process.env.OVERVIEW_SETTINGS !== undefined || existsSync(join(root, main));
+  const hasMain = Boolean(process.env.OVERVIEW_SETTINGS) || existsSync(join(root, main));
   const sources = [...(env === production ? [] : [readSource(file)]), ...(hasMain ? [readSource(main)] : [])];
   const given = env === production ? (sources[0]?.value ?? {}) : merged(withoutPlace(sources[1]?.value ?? {}), sources[0]?.value ?? {});
   const parsed = Settings.safeParse(given);
@@ -144,6 +127,8 @@ export function storeName(name: string): void {
   const before = existsSync(path) ? readFileSync(path, "utf8") : "";
   const line = `name = ${JSON.stringify(name)}\n`;
   const table = /^\[brand\].*$/m.exec(before)?.[0];
+  if (table === undefined && before !== "" && readSource(settingsFile()).value.brand !== undefined)
+    throw misuse(`${settingsFile()} has no line [brand], so set brand.name there.`);
   writeFileSync(
     path,
     table === undefined ? `${before}\n[brand]\n${line}`.trimStart() : before.replace(table, () => `${table}\n${line.trimEnd()}`),
@@ -157,9 +142,8 @@ export interface Built {
 }
 
 /** Returns what a build of the Worker contains of the settings. Throws `CommandError` if a file of the brand cannot be used. */
-export function buildSettings({ brand, scopes, portal }: Settings, file = settingsFile()): Built {
-  const folder = join(root, dirname(file));
-  const { files, ...made } = brandFiles(brand, folder);
+export function buildSettings({ brand, scopes, portal }: Settings): Built {
+  const { files, ...made } = brandFiles(brand, join(root, dirname(settingsFile())));
   const [method = "GET", path = "/"] = brand.first_request.split(" ");
   const isOwn = brand.api_url !== "" || brand.first_request !== "GET /api/v1/me";
   const [first = "dvo", ...others] = brand.key_prefixes;
@@ -167,7 +151,6 @@ export function buildSettings({ brand, scopes, portal }: Settings, file = settin
   return {
     files,
     settings: {
-      ...defaultSettings,
       brand: {
         name: brand.name,
         area: brand.area,

@@ -11,7 +11,12 @@ const origin = url.refine(
   "Must be an origin without a path.",
 );
 const address = z.email({ error: "Must be a URL or a mail address." });
-const text = (max: number) => z.string().trim().max(max);
+const text = (max: number) =>
+  z
+    .string()
+    .trim()
+    .max(max)
+    .regex(/^\P{Cc}*$/u, "Must have no line breaks and no control characters.");
 const environmentName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "Must be a name of an environment variable.");
 /** One text, or a list of them. */
 const list = z.preprocess(
@@ -70,7 +75,7 @@ const Brand = z.strictObject({
   api_url: z.union([empty, origin]).default(""),
   first_request: z
     .string()
-    .regex(/^(?:GET|POST|PUT|PATCH|DELETE) \/\S*$/, 'Must be a method and a path like "GET /v1/orders".')
+    .regex(/^(?:GET|POST|PUT|PATCH|DELETE) \/[^\s"'\\`$<>]*$/, 'Must be a method and a path like "GET /v1/orders".')
     .default("GET /api/v1/me"),
   key_prefixes: keyPrefixes.default(["dvo"]),
   key_variable: environmentName.default("API_KEY"),

@@ -7,19 +7,20 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isWorse, waitForVersion } from "../../scripts/deploy/watch.ts";
 import { jsonIn } from "../../scripts/deploy/wrangler.ts";
 import { root } from "../../scripts/root.ts";
-import { accentsOf, safeSvg } from "../../scripts/settings/brand.ts";
+import { accentsOf, safeSvg } from "../../scripts/settings/brand-files.ts";
 import { Settings } from "../../scripts/settings/schema.ts";
 import { defaultSettings } from "../../src/lib/default-settings.ts";
 import { listen } from "./listen.ts";
 import { copyProject, removeProject } from "./project.ts";
 
 let folder: string;
-let settings: typeof import("../../scripts/settings/load.ts");
+let settings: typeof import("../../scripts/settings/load.ts") & typeof import("../../scripts/settings/files.ts");
 let deployments: typeof import("../../scripts/deploy/deployment.ts");
 let configs: typeof import("../../scripts/deploy/environment.ts");
 beforeAll(async () => {
   folder = copyProject();
-  settings = await import(pathToFileURL(join(folder, "scripts/settings/load.ts")).href);
+  const partOf = (name: string) => import(pathToFileURL(join(folder, "scripts/settings", name)).href);
+  settings = { ...(await partOf("load.ts")), ...(await partOf("files.ts")) };
   deployments = await import(pathToFileURL(join(folder, "scripts/deploy/deployment.ts")).href);
   configs = await import(pathToFileURL(join(folder, "scripts/deploy/environment.ts")).href);
 });
@@ -57,6 +58,8 @@ describe("The settings of a team", () => {
     ['[portal]\nhosts = ["http://app.acme.dev"]\n', "overview.toml, line 2: portal.hosts[0]: Must be an origin"],
     ['[location]\nregion = "mars"\n', "overview.toml, line 2: location.region: "],
     ["[brand\n", "overview.toml, line "],
+    ['[brand]\nname = "A\\nB"\n', "overview.toml, line 2: brand.name: Must have no line breaks"],
+    ['[brand]\nfirst_request = "GET /x$(id)"\n', "overview.toml, line 2: brand.first_request: "],
     ['[brand]\nlogo = "none.svg"\n', "brand.logo: "],
     ['[brand]\naccent = "#8ab4f8"\n', "The nearest colour that can be read is #"],
   ])("are refused by file, line and member: %j", (text, message) => {
@@ -71,6 +74,8 @@ it("The name is asked for only if nothing is stored, and is stored in its table"
   expect(settings.lacksName()).toBe(true);
   settings.storeName("");
   expect([settings.lacksName(), stored()]).toEqual([false, '[brand]\nname = ""\n']);
+  write({ "overview.toml": 'brand.area = "Developers"\n' });
+  expect(() => settings.storeName("Acme")).toThrow("has no line [brand], so set brand.name there");
   write({ "overview.toml": '[api]\nkey_headers = "X-Acme"\n\n[brand]\narea = "Developers"\n' });
   expect(settings.lacksName()).toBe(true);
   settings.storeName('Acme "$&"');

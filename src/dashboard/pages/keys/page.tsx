@@ -19,7 +19,7 @@ import { Alert, Done, Empty } from "../../components/notice.tsx";
 import { OneTimeSecret, showShownBefore } from "../../components/secret.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
-import { firstCallSamples } from "../../first-call.ts";
+import { firstCallSamples } from "../../first-call-samples.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, Form, type FormError, ownValue, parseInput, readForm, type Sent } from "../../forms.ts";
 import { contextOf, snapshotContext } from "../../operation-contexts.ts";

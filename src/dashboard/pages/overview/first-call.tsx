@@ -8,7 +8,7 @@ import { Submit, TextField } from "../../components/fields.tsx";
 import { KeyText } from "../../components/key-list.tsx";
 import { NameLink } from "../../components/name-link.tsx";
 import type { PageContext } from "../../context.ts";
-import { firstCallSamples } from "../../first-call.ts";
+import { firstCallSamples } from "../../first-call-samples.ts";
 import { newNonce } from "../../form-idempotency.ts";
 import { Form } from "../../forms.ts";
 

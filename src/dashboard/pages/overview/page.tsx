@@ -28,7 +28,9 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
   const { now, asOf, window, usage, highest, nearest, entries, keys, webhooks, called, difference, limit } = await readOverview(c);
   const isUnused = entries.length === 0 && usage.totalRequests.value + usage.totalRequests.previous === 0;
-  if (isUnused && c.req.query("skip") === undefined)
+  // The log of an older account may be empty, because its entries are over. Its keys still say when they were used.
+  const isNew = isUnused && keys.every(({ isUseKnown, lastUsedAt }) => isUseKnown && lastUsedAt === null);
+  if (isNew && c.req.query("skip") === undefined)
     return showPage(
       c,
       { title: "Make your first call", section: "Overview" },

@@ -7,7 +7,7 @@ export function firstCallSamples(origin: string): [language: string, code: strin
   const { keyVariable: variable } = brand;
   const isGet = method === "GET";
   return [
-    ["curl", `curl ${isGet ? "" : `-X ${method} `}${url} -H "Authorization: Bearer $${variable}"`],
+    ["curl", `curl ${isGet ? "" : `-X ${method} `}"${url}" -H "Authorization: Bearer $${variable}"`],
     [
       "JavaScript",
       `const response = await fetch("${url}", {${isGet ? "" : `\n  method: "${method}",`}
