@@ -67,8 +67,8 @@ const isSafe = (name: string, value: string) =>
 export function safeSvg(text: string): string {
   if (/<!DOCTYPE|<!ENTITY|<\?xml-stylesheet/i.test(text)) throw new Error("Must have no document type.");
   const document = new DOMParser({
-    onError: (level, message) => {
-      if (level !== "warning") throw new Error(`Must be an SVG picture: ${message.split("\n")[0]}`);
+    onError: (level) => {
+      if (level !== "warning") throw new Error("Must be an SVG picture.");
     },
   }).parseFromString(text, "image/svg+xml");
   const picture = document.documentElement;
@@ -124,8 +124,8 @@ export function brandFiles(brand: Given, folder: string) {
     if (isPng) return add(member, ".png", bytes);
     try {
       return add(member, ".svg", safeSvg(bytes.toString("utf8")));
-    } catch (error) {
-      throw refuse(member, `${brand[member]}: ${(error as Error).message}`);
+    } catch {
+      throw refuse(member, `${brand[member]} must be a PNG picture, or an SVG picture without a document type.`);
     }
   };
   const font = () => {

@@ -22,7 +22,8 @@ const misuse = (message: string) => new CommandError("misuse", `Nothing is done.
 
 function readSource(file: string): Source {
   try {
-    const ast = parseTOML(readFileSync(join(root, file), "utf8"), { tomlVersion: "1.0" });
+    // Some editors put a byte order mark first.
+    const ast = parseTOML(readFileSync(join(root, file), "utf8").replace(/^\ufeff/, ""), { tomlVersion: "1.0" });
     return { file, ast, value: getStaticTOMLValue(ast) as Record<string, unknown> };
   } catch (error) {
     if (error instanceof ParseError) throw misuse(`${file}, line ${error.lineNumber}: ${error.message}.`);

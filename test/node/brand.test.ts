@@ -1,7 +1,7 @@
 /** @module-tag process */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { root, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
@@ -146,6 +146,21 @@ describe("With a brand", () => {
     expect((await call("GET", "/me", undefined, made.secret_key?.replace("acme_live", "acme"))).status).toBe(401);
     // The key of the account of before.
     expect((await call("GET", "/me", undefined, worker.key)).status).toBe(401);
+  });
+
+  it("a key in a path is masked in the log, and a word that ends like a prefix is not", async () => {
+    const { secret_key: secret = "", prefix } = (await (await call("POST", "/keys", { name: "Lost" })).json()) as Record<string, string>;
+    await call("GET", `/nothing/${secret}`);
+    await call("GET", "/macacme/abcdefghijklmnop12");
+    await vi.waitFor(
+      async () => {
+        const { data } = (await (await call("GET", "/activity?status=404")).json()) as { data: { path: string }[] };
+        expect(data.map(({ path }) => path)).toEqual(
+          expect.arrayContaining([`/api/v1/nothing/${prefix}`, "/api/v1/macacme/abcdefghijklmnop12"]),
+        );
+      },
+      { timeout: 15_000, interval: 300 },
+    );
   });
 
   it("the documentation begins with the team's guides, and uses its prefix and its variables", async () => {

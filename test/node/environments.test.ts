@@ -46,6 +46,11 @@ describe("The settings of a team", () => {
     expect(names(defaults).filter((name) => !new RegExp(`^(?:# )?\\[*${name}\\b`, "m").test(shown))).toEqual([]);
   });
 
+  it("are read from a file that begins with a byte order mark and ends its lines with CRLF", () => {
+    write({ "overview.toml": '\ufeff[brand]\r\nname = "Acme"\r\n' });
+    expect(settings.readSettings().brand.name).toBe("Acme");
+  });
+
   it.each([
     ['[brand]\nname = "A"\ncolour = "#fff"\n', "overview.toml, line 3: brand.colour: There is no such setting."],
     ["[brand]\nname = 7\n", "overview.toml, line 2: brand.name: "],
