@@ -11,7 +11,7 @@ const separator = "(?:%[0-9A-Fa-f]{2}|[^0-9A-Za-z]){1,16}";
 const word = "[A-Z]?[a-z]+(?![0-9A-Za-z])";
 const further = `(?:[-_][\\w-]*|${separator}(?!${word})[0-9A-Za-z]+)`;
 
-/** The prefixes of signed secrets, the longest first: also that of keys from before the team chose its own. */
+/** The prefixes of signed secrets, the longest first. Keys from before the team chose a prefix have `dvo`. */
 const prefixes = [...new Set([...brand.keyPrefixes, "dvo", "svc"])].toSorted((one, other) => other.length - one.length);
 /** A prefix of the team can be the end of a usual word, as `sk` is of `task`, so it must begin one. */
 const isOfTeam = (prefix: string) => !["dvo", "svc"].includes(prefix);

@@ -5,7 +5,7 @@ export const productName = "Developer Overview";
 
 declare const SETTINGS: Settings | undefined;
 
-/** The settings of this build. The build of the Worker and `scripts/settings/load.ts` define `SETTINGS`. */
+/** The settings of this build. The build of the Worker and `scripts/settings/use.ts` define `SETTINGS`. */
 export const settings: Settings = typeof SETTINGS === "undefined" ? defaultSettings : SETTINGS;
 export const { brand } = settings;
 

@@ -121,6 +121,8 @@ describe("With a brand", () => {
   it("the pages have the name, the logo, the colours and the links of the team", async () => {
     const page = await get("/keys");
     const text = await page.text();
+    const missing = await (await get("/nothing")).text();
+    expect(missing).toMatch(/href="https:\/\/support\.acme\.example\/new\?request=req_[0-9a-f]{32}">Ask Acme</);
     expect(page.headers.get("Content-Security-Policy")).toContain("font-src 'self';");
     expect(text).toContain("<title>API Keys · Acme</title>");
     const style = /href="(\/brand\/brand\.\w+\.css)"/.exec(text)?.[1] ?? "";

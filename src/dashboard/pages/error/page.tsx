@@ -3,7 +3,7 @@ import type { AppContext } from "../../../http/context.ts";
 import { retryAfter } from "../../../http/problem.ts";
 import { urlOf } from "../../../http/request-url.ts";
 import { type Failure, failures } from "../../../lib/errors/failure.ts";
-import { NoticePage, showPage } from "../../components/layout.tsx";
+import { NoticePage, SupportLink, showPage } from "../../components/layout.tsx";
 import type { PageContext } from "../../context.ts";
 
 /** Responds with the error page for failures outside the API. The page shows the reason, links to other pages, and the request id. */
@@ -22,7 +22,7 @@ export function errorPage(c: AppContext, failure: Failure): Response | Promise<R
         <a href="/">Go to the overview</a>
       </p>
       <p class="quiet">
-        Request <code class="break">{c.get("requestId")}</code>
+        Request <code class="break">{c.get("requestId")}</code> <SupportLink requestId={c.get("requestId")} />
       </p>
     </>
   );

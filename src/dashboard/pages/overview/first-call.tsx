@@ -17,8 +17,8 @@ const FirstKey = ({ c, firstKey }: { c: PageContext; firstKey: Key | undefined }
   if (firstKey !== undefined)
     return (
       <p>
-        Use your key <NameLink href={`/keys/${firstKey.id}`} name={firstKey.name} /> <KeyText keyRow={firstKey} />. If you do not have its
-        secret any more, <a href="/keys/new">create another key</a>.
+        Use your key <NameLink href={`/keys/${firstKey.id}`} name={firstKey.name} /> <KeyText keyRow={firstKey} />. If you no longer have
+        its secret, <a href="/keys/new">create another key</a>.
       </p>
     );
   if (!visitorMay(c, "keys")) return <p>An owner or admin of the account can create a key.</p>;
@@ -85,7 +85,7 @@ export const FirstCall = ({
         <h2>API Usage - Last 30 Days</h2>
         <p>Requests, success rate, response time and limits, from the first request on.</p>
         <h2>Recent Activity</h2>
-        <p>Each request, a few seconds after its response, and why it was refused if it was.</p>
+        <p>Each request a few seconds after its response, and the reason if it was refused.</p>
         <h2>API Keys</h2>
         <p>
           <a href="/keys">All keys</a> with their scopes, limits and last use.

@@ -28,7 +28,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
   const { now, asOf, window, usage, highest, nearest, entries, keys, webhooks, called, difference, limit } = await readOverview(c);
   const isUnused = entries.length === 0 && usage.totalRequests.value + usage.totalRequests.previous === 0;
-  // The log of an older account may be empty, because its entries are over. Its keys still say when they were used.
+  // The log of an older account may be empty, because its entries were deleted. Its keys still say when they were used.
   const isNew = isUnused && keys.every(({ isUseKnown, lastUsedAt }) => isUseKnown && lastUsedAt === null);
   if (isNew && c.req.query("skip") === undefined)
     return showPage(
