@@ -15,6 +15,7 @@ export const teamGuides = {
   "when-it-is-down": "docs/team/when-it-is-down.md",
   "secure-your-origin": "docs/team/secure-your-origin.md",
   changelog: "CHANGELOG.md",
+  portal: "integrations/portal/README.md",
   node: "integrations/node/README.md",
   python: "integrations/python/README.md",
   go: "integrations/go/README.md",

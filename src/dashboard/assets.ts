@@ -4,7 +4,7 @@
 export const assets = {
   "console.js": "/assets/console.O5LX6KSZ.js",
   "log.js": "/assets/log.LYV46E5V.js",
-  "overview.js": "/assets/overview.XW6GGEJQ.js",
+  "overview.js": "/assets/overview.MU6YR5FF.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
   "style.css": "/assets/style.VCUNG35J.css",
 } as const;

@@ -19,6 +19,9 @@ export interface Visitor {
 
 export const roleOf = ({ signedIn }: Visitor): Role => signedIn?.member.role ?? "owner";
 
+/** Returns the page of the team from which the visitor came by a portal link, or null for other visitors. */
+export const returnUrlOf = (visitor: Visitor | undefined): string | null => visitor?.signedIn?.session?.returnUrl ?? null;
+
 /** The variables (`c.var`) that page handlers can read, in addition to the variables of every request. */
 export interface PageEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {

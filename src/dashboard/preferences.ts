@@ -1,5 +1,6 @@
 import { getCookie, setCookie } from "hono/cookie";
 import { maskKeys } from "../credentials/mask-keys.ts";
+import { isInFrame } from "./access/session-cookie.ts";
 import type { PageContext } from "./context.ts";
 
 // Cookies store the display preferences, so the server can apply these preferences to each page without JavaScript.
@@ -26,7 +27,8 @@ export const preferencesOf = (c: PageContext): Preferences => ({
 });
 
 export function remember(c: PageContext, name: "theme" | "zone" | "account", value: string): void {
-  setCookie(c, name, value, { path: "/", maxAge: oneYear, sameSite: "Lax", httpOnly: true });
+  const place = isInFrame(c) ? ({ sameSite: "None", secure: true, partitioned: true } as const) : ({ sameSite: "Lax" } as const);
+  setCookie(c, name, value, { path: "/", maxAge: oneYear, httpOnly: true, ...place });
 }
 
 export const isTheme = (text: string): text is Theme => themes.some((theme) => theme === text);

@@ -29,6 +29,8 @@ export interface AppEnv {
     body: ReceivedBody;
     /** The failure that `problem` put into the response. */
     failure: FailureContent | undefined;
+    /** The origins that may show the page in a frame. Undefined: none. */
+    framedBy?: readonly string[];
     /** The nonce in the Content-Security-Policy of a page. Only scripts with this nonce may run on the page. */
     secureHeadersNonce?: string;
   };

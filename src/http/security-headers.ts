@@ -1,5 +1,7 @@
+import { createMiddleware } from "hono/factory";
 import { NONCE, secureHeaders } from "hono/secure-headers";
 import { brand } from "../lib/settings.ts";
+import type { AppEnv } from "./context.ts";
 
 const strictTransportSecurity = "max-age=63072000; includeSubDomains";
 
@@ -10,8 +12,7 @@ export const apiSecurityHeaders = {
   "Strict-Transport-Security": strictTransportSecurity,
 };
 
-/** The security headers of every page. */
-export const pageSecurityHeaders = secureHeaders({
+const unframed = secureHeaders({
   contentSecurityPolicy: {
     defaultSrc: ["'none'"],
     scriptSrc: [NONCE],
@@ -29,4 +30,15 @@ export const pageSecurityHeaders = secureHeaders({
   // With "no-referrer", browsers would send forms with `Origin: null`, and `sameOrigin` would deny the forms.
   referrerPolicy: "same-origin",
   xFrameOptions: "DENY",
+});
+
+/** The security headers of every page. A page can be shown in a frame only if its handler sets `framedBy`, and only by these origins. */
+export const pageSecurityHeaders = createMiddleware<AppEnv>(async function pageSecurityHeaders(c, next) {
+  await unframed(c, next);
+  const hosts = c.get("framedBy") ?? [];
+  if (hosts.length === 0) return;
+  const { headers } = c.res;
+  headers.delete("X-Frame-Options");
+  const policy = headers.get("Content-Security-Policy") ?? "";
+  headers.set("Content-Security-Policy", policy.replace("frame-ancestors 'none'", `frame-ancestors ${hosts.join(" ")}`));
 });

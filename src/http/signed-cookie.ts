@@ -13,10 +13,13 @@ import { urlOf } from "./request-url.ts";
  */
 export const cookieSecrets = (env: object): string[] => encryptionSecrets(env).map(({ secret }) => `cookies ${secret}`);
 
-/** A session cookie. `name`: without the prefix `__Host-`. */
+/**
+ * A session cookie. `name`: without the prefix `__Host-`. `None` is for a frame in a page of another site: the browser keeps the cookie apart for
+ * each site that has such a frame (CHIPS).
+ */
 interface SessionCookie {
   name: string;
-  sameSite: "Lax" | "Strict";
+  sameSite: "Lax" | "Strict" | "None";
 }
 
 /**
@@ -27,7 +30,10 @@ const isPlain = (c: Context): boolean => c.get("isLocal") && urlOf(c).protocol =
 
 const nameOf = (c: Context, { name }: SessionCookie) => (isPlain(c) ? name : `__Host-${name}`);
 
-const optionsOf = (c: Context, { sameSite }: SessionCookie) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite });
+const optionsOf = (c: Context, { sameSite }: SessionCookie) =>
+  sameSite === "None"
+    ? ({ path: "/", httpOnly: true, secure: true, sameSite, partitioned: true } as const)
+    : { path: "/", httpOnly: true, secure: !isPlain(c), sameSite };
 
 /** Returns the value of a session cookie. Returns undefined if the cookie is absent or its signature is invalid. */
 export async function readSigned(c: Context, cookie: SessionCookie): Promise<string | undefined> {

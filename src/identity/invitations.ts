@@ -62,6 +62,15 @@ const membersOf = (accountId: string, now: number): SQL =>
   sql`((SELECT count(*) FROM members WHERE account_id = ${accountId} AND removed_at IS NULL)
     + (SELECT count(*) FROM invitations WHERE account_id = ${accountId} AND used_by IS NULL AND expires_at > ${now}))`;
 
+/** Returns an SQL condition that is true if the account has room for another member. */
+export const hasRoomForMember = (accountId: string, now: number): SQL => sql`${membersOf(accountId, now)} < ${maxMembers}`;
+
+export const noRoomForMember = () =>
+  new Failure(
+    "limit_reached",
+    `An account may have ${maxMembers.toLocaleString("en")} members and open invitations. Remove a member or withdraw an invitation first.`,
+  );
+
 /**
  * Creates an invitation that expires after seven days. Returns the invitation and the token of its link. The link is shown only once.
  * Throws `conflict` if a member already has this address. Throws `limit_reached` if the account has the maximum number of members and open
@@ -85,9 +94,9 @@ export async function invite(
     expiresAt: now + invitationMs,
     createdAt: now,
   };
-  const taken = membersOf(actor.accountId, now);
+  const hasRoom = hasRoomForMember(actor.accountId, now);
   const isNew = isNoMember(actor.accountId, requireEmailKey(email));
-  const when = sql`(${isNew} AND ${taken} < ${maxMembers})`;
+  const when = sql`(${isNew} AND ${hasRoom})`;
   const { made } = await commit({
     events: [memberInvited({ ...invitation, name: "" }, now)],
     audit: [auditEntry(context, "member.invited", { type: "invitation", id: invitation.id, name: email }, ["role"])],
@@ -95,13 +104,8 @@ export async function invite(
     when,
   });
   if (wrote(made)) return { invitation, token };
-  const [counted] = await db.all<{ members: number }>(sql`SELECT ${taken} AS members`);
-  throw counted && counted.members >= maxMembers
-    ? new Failure(
-        "limit_reached",
-        `An account may have ${maxMembers.toLocaleString("en")} members and open invitations. Remove a member or withdraw an invitation first.`,
-      )
-    : new Failure("conflict", "A person with this email address is already a member.");
+  const [room] = await db.all<{ has: number }>(sql`SELECT ${hasRoom} AS has`);
+  throw room?.has === 0 ? noRoomForMember() : new Failure("conflict", "A person with this email address is already a member.");
 }
 
 /** Deletes an unused invitation. Throws `not_found` if the account has no such invitation. */

@@ -71,6 +71,7 @@ const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, n
   email,
   emailKey: requireEmailKey(email),
   role,
+  externalId: null,
   removedAt: null,
   lastSeenAt: now,
   createdAt: now,

@@ -8,6 +8,7 @@ import { auditEntry } from "../outbox/audit.ts";
 import type { Change, WriteContext } from "../outbox/outbox.ts";
 import { memberRemoved } from "./events.ts";
 import { endInvitations, invitationsEndedBy } from "./open-invitations.ts";
+import { endPortalAccess } from "./portal-access.ts";
 import { type Role, roles } from "./roles.ts";
 
 export type { Member };
@@ -46,11 +47,14 @@ export async function readCurrentOrFormerMember({ db, actor }: ReadContext, id: 
 
 const noSuchMember = () => new Failure("not_found", "There is no such member.");
 
-/** Returns an SQL condition that is true if the member's role is unchanged and the member is not the last owner. */
-function mayChange({ accountId, id, role }: Member): SQL {
+/**
+ * Returns an SQL condition that is true if the member's role is unchanged and the member is not the last owner. An owner who comes by portal
+ * links does not count: nobody could come in if the team made no more links.
+ */
+function mayChange({ accountId, id, role, externalId }: Member): SQL {
   const isAsRead = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND role = ${role} AND removed_at IS NULL)`;
-  const otherOwner = sql`EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND role = 'owner' AND removed_at IS NULL AND id <> ${id})`;
-  return role === "owner" ? sql`(${isAsRead} AND ${otherOwner})` : isAsRead;
+  const otherOwner = sql`EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND role = 'owner' AND removed_at IS NULL AND external_id IS NULL AND id <> ${id})`;
+  return role === "owner" && externalId === null ? sql`(${isAsRead} AND ${otherOwner})` : isAsRead;
 }
 
 /** Returns the failure that explains why a member could not be changed. Throws `not_found` if the member was removed. */
@@ -84,6 +88,7 @@ export async function removeMember(
         required: requireInBatch(db, { holds: mayChange(member), name: mayRemove }),
         ...more.statements,
         invitations: endInvitations(context, invitationsEndedBy(member, null, now), sql`true`),
+        links: member.externalId === null ? [] : endPortalAccess(db, member.accountId, { externalId: member.externalId }),
         signIn: [sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(eq(table.memberId, id))),
         removed: db.update(members).set({ removedAt: now }).where(eq(members.id, id)),
       },

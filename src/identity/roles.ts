@@ -15,6 +15,9 @@ const permissions: Record<Role, readonly Permission[]> = {
 
 export const may = (role: Role, permission: Permission): boolean => permissions[role].includes(permission);
 
+/** The permissions that a member who came by a portal link never has: the team decides who comes by its links, and nobody invites others there. */
+export const withheldFromPortal: readonly Permission[] = ["members", "owners"];
+
 /** Returns the roles that have a permission, highest first. */
 export const rolesWith = (permission: Permission): Role[] => roles.filter((role) => may(role, permission));
 

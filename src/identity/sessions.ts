@@ -28,6 +28,8 @@ export interface SessionOrigin extends Origin {
 export const sessionIdleMs = 12 * hourMs;
 export const maxSessionMs = 14 * dayMs;
 const touchedMs = minuteMs;
+/** A session of a portal link ends after this time, in milliseconds. */
+export const maxPortalSessionMs = dayMs;
 /** The maximum number of sessions of a member. */
 export const maxSessions = 50;
 /** How long a sign-in or a confirmation counts as recent. After this time, sensitive actions require a new confirmation. */
@@ -37,7 +39,8 @@ export const stepUpMs = 10 * minuteMs;
 export function newSession(memberId: string, openedWith: string, now: number, { ip, country, userAgent }: SessionOrigin) {
   const { token, tokenHash } = newToken();
   const given = { tokenHash, id: newId("ses", now), memberId, openedWith, confirmedWith: openedWith, ip, country, userAgent };
-  return { token, row: { ...given, verifiedAt: now, lastSeenAt: now, createdAt: now } satisfies Session };
+  const row: Session = { ...given, returnUrl: null, isFramed: false, verifiedAt: now, lastSeenAt: now, createdAt: now };
+  return { token, row };
 }
 
 /** The audit log uses this name for a sign-in or a confirmation with a recovery code. */
@@ -83,7 +86,7 @@ export async function openSession(outbox: Outbox, proof: Proof, now: number, fro
  * Returns the statement that ends all sessions of a member except the latest 50. Without the maximum of 50 sessions, repeated sign-ins
  * could fill the database.
  */
-const endOldest = (db: Db, memberId: string): Statement =>
+export const endOldest = (db: Db, memberId: string): Statement =>
   raw(
     db,
     sql`DELETE FROM sessions WHERE member_id = ${memberId} AND id <= (SELECT id FROM sessions AS kept WHERE kept.member_id = ${memberId}
@@ -91,7 +94,11 @@ const endOldest = (db: Db, memberId: string): Statement =>
   );
 
 const isLiveSession = (now: number) =>
-  and(gt(sessions.lastSeenAt, now - sessionIdleMs), gt(sessions.createdAt, now - maxSessionMs), isNull(members.removedAt));
+  and(
+    gt(sessions.lastSeenAt, now - sessionIdleMs),
+    gt(sessions.createdAt, sql`iif(${sessions.returnUrl} IS NULL, ${now - maxSessionMs}, ${now - maxPortalSessionMs})`),
+    isNull(members.removedAt),
+  );
 
 export interface SignedIn {
   /** Null if the member signed in through Cloudflare Access, because Access manages its own sessions. */
@@ -154,12 +161,15 @@ export const endSessionsWith = (db: Db, { member, session }: Acting, credentials
       OR (opened_with IN (${credentials}) AND id <> ${session?.id ?? ""})) AND ${when}`,
   );
 
+/** Returns the roles whose sessions a member may end. A member who came by a portal link ends only their own. */
+const rolesEndedBy = ({ role, externalId }: Member) => (externalId === null ? managedBy(role) : []);
+
 /**
  * Returns an SQL condition that selects the sessions that a member may end. A member may end their own sessions and the sessions of members
  * whom they may remove.
  */
-const endableBy = ({ id, accountId, role }: Member): SQL =>
-  sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${accountId} AND removed_at IS NULL AND (id = ${id} OR ${inArray(sql`role`, managedBy(role))}))`;
+const endableBy = (member: Member): SQL =>
+  sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${member.accountId} AND removed_at IS NULL AND (id = ${member.id} OR ${inArray(sql`role`, rolesEndedBy(member))}))`;
 
 /** The maximum number of sessions in a list: all of the member's own sessions, and the latest sessions of other members. */
 export const maxListed = 2 * maxSessions;
@@ -187,7 +197,7 @@ export async function listSessions({ db, now }: ReadContext, member: Member): Pr
       )
       .orderBy(desc(sessions.lastSeenAt))
       .limit(maxListed);
-  const isOther = and(eq(members.accountId, member.accountId), ne(members.id, member.id), inArray(members.role, managedBy(member.role)));
+  const isOther = and(eq(members.accountId, member.accountId), ne(members.id, member.id), inArray(members.role, rolesEndedBy(member)));
   // These queries do not run as a batch, because Drizzle mixes up columns of the same name in a batch.
   const [own, others] = await Promise.all([list(eq(members.id, member.id), maxSessions), list(isOther, maxOfOther)]);
   return [...own, ...others].slice(0, maxListed);

@@ -7,9 +7,12 @@ import { accounts } from "../db/areas/accounts/tables.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
+import { wrote } from "../db/optimistic-locking.ts";
 import { accountStorage } from "../db/registry/tables.ts";
 import { callGuard, type Guards } from "../guard/guards.ts";
 import { newSetupLink } from "../identity/invitations.ts";
+import { explainNoLink, type NewPortalLink, newPortalLink, type PortalLink } from "../identity/portal.ts";
+import { endPortalAccess } from "../identity/portal-access.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { Failure } from "../lib/errors/failure.ts";
@@ -65,6 +68,26 @@ export async function makeOwnerLink(operatorContext: OperatorContext, accountId:
   return token;
 }
 
+/** Creates a portal link. Returns the link and its token. Throws `not_found`, `account_suspended`, or `limit_reached`. */
+export async function makePortalLink(operatorContext: OperatorContext, given: NewPortalLink): Promise<{ link: PortalLink; token: string }> {
+  const { accountId } = given;
+  await readAccount(operatorContext.db, accountId);
+  const { token, link, when, ...statements } = newPortalLink(operatorContext, given);
+  const about = { accountId, targetId: link.id, details: { member: given.externalId, role: given.role } };
+  const made = await commitOperation(operatorContext, "portal.linked", about, { result: { link, token }, statements, when });
+  if (!wrote(made.stored)) await explainNoLink(operatorContext.db, accountId);
+  return { link, token };
+}
+
+/** Ends all sessions of an account's portal links, and the links, or those of one member. Throws `not_found`. */
+export async function endPortalSessions(operatorContext: OperatorContext, accountId: string, externalId?: string): Promise<void> {
+  await readAccount(operatorContext.db, accountId);
+  const about = { accountId, ...(externalId !== undefined && { details: { member: externalId } }) };
+  await commitOperation(operatorContext, "portal.ended", about, {
+    statements: { ended: endPortalAccess(operatorContext.db, accountId, { externalId }) },
+  });
+}
+
 export const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
 
 /**
@@ -97,7 +120,11 @@ async function changeSuspension(
     { accountId },
     {
       audit: [auditEntry({ actor: actorOf(operatorContext, accountId), now }, action, targetOf(account))],
-      statements: { versions: raiseVersions(db, accountId, now, when), suspension: setSuspension(db, accountId, suspendedAt) },
+      statements: {
+        versions: raiseVersions(db, accountId, now, when),
+        portal: suspendedAt === null ? [] : endPortalAccess(db, accountId, { when }),
+        suspension: setSuspension(db, accountId, suspendedAt),
+      },
       when,
     },
   );

@@ -49,12 +49,15 @@ export function requireScope(token: TokenRights, scope: TokenScope): void {
   });
 }
 
-/** Returns a setup link with the given token. If `PUBLIC_ORIGIN` is not set, throws `conflict`. */
-export function setupUrl(c: TeamContext, token: string): string {
+/** Returns a URL of the overview. If `PUBLIC_ORIGIN` is not set, throws `conflict`. */
+export function ownUrl(c: TeamContext, path: string): string {
   const [origin = ""] = c.env.PUBLIC_ORIGIN.split(",");
   if (origin.trim() === "") throw new Failure("conflict", "PUBLIC_ORIGIN is not set, so the link would have no address.");
-  return `${new URL(origin.trim()).origin}/setup#${token}`;
+  return `${new URL(origin.trim()).origin}${path}`;
 }
+
+/** Returns a setup link with the given token. If `PUBLIC_ORIGIN` is not set, throws `conflict`. */
+export const setupUrl = (c: TeamContext, token: string): string => ownUrl(c, `/setup#${token}`);
 
 /** Returns the caller of a verification whose token may ask about these accounts. */
 export const callerOf = (c: TeamContext, accountIds: Caller["accountIds"]): Caller => ({

@@ -10,6 +10,7 @@ import { routes as keyOperationsRoutes } from "./routes/key-operations.ts";
 import { routes as keysRoutes } from "./routes/keys.ts";
 import { routes as maintenanceRoutes } from "./routes/maintenance.ts";
 import { routes as plansRoutes } from "./routes/plans.ts";
+import { routes as portalRoutes } from "./routes/portal.ts";
 import { routes as serviceTokensRoutes } from "./routes/service-tokens.ts";
 import { routes as shadowRoutes } from "./routes/shadow.ts";
 import { routes as statusRoutes } from "./routes/status.ts";
@@ -22,6 +23,7 @@ export const teamRouters: readonly TeamRouter[] = [
   accountsRoutes,
   accountOperationsRoutes,
   accountDataRoutes,
+  portalRoutes,
   // `/keys/adopt` comes before `/keys/{id}`.
   adoptRoutes,
   keysRoutes,

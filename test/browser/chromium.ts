@@ -4,20 +4,21 @@ import { type RunningWorker, startWorker } from "../node/worker.ts";
 
 const quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
-/** Starts the system's Chromium (Debian: `apt-get install chromium`). Chromium resolves the host names in `hosts` to this machine. */
-export const startChromium = (hosts: readonly string[] = []): Promise<Browser> =>
-  chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      // Disables Chromium's protection of local servers against other sites. The overview must be safe without this protection.
-      "--disable-features=LocalNetworkAccessChecks,PrivateNetworkAccessRespectPreflightResults",
-      ...quiet,
-      `--host-resolver-rules=${hosts.map((host) => `MAP ${host} 127.0.0.1`).join(", ")}`,
-    ],
-  });
+/** Returns the options for the system's Chromium (Debian: `apt-get install chromium`). It resolves the host names in `hosts` to this machine. */
+export const chromiumOptions = (hosts: readonly string[] = []) => ({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    // Disables Chromium's protection of local servers against other sites. The overview must be safe without this protection.
+    "--disable-features=LocalNetworkAccessChecks,PrivateNetworkAccessRespectPreflightResults",
+    ...quiet,
+    `--host-resolver-rules=${hosts.map((host) => `MAP ${host} 127.0.0.1`).join(", ")}`,
+  ],
+});
+
+export const startChromium = (hosts?: readonly string[]): Promise<Browser> => chromium.launch(chromiumOptions(hosts));
 
 /** The part of a browser that the tests use. */
 export type Pages = Pick<Browser, "newContext" | "newPage">;

@@ -112,7 +112,7 @@ async function responding(url: string, child: ChildProcess, log: string): Promis
   throw new Error(`the service does not respond: ${readFileSync(log, "utf8")}`);
 }
 
-const modules = join(import.meta.dirname, "node_modules");
+export const modules = join(import.meta.dirname, "node_modules");
 
 /** Returns a command that runs a file with Node, with the packages of the integration tests and the middleware. */
 export const withNode =

@@ -66,6 +66,8 @@ GET /team/v1/accounts/{id}/export | operate | reaches path | shares CPU
 GET /team/v1/accounts/{id}/log | operate | reaches path | shares CPU
 POST /team/v1/accounts/{id}/erase | operate | reaches path
 GET /team/v1/accounts/{id}/erasure | operate | reaches path
+POST /team/v1/accounts/{id}/portal-links | portal:write | reaches path | idempotent
+DELETE /team/v1/accounts/{id}/portal-sessions | portal:write | reaches path
 POST /team/v1/keys/adopt | keys:adopt | reaches handler
 GET /team/v1/accounts/{id}/keys | accounts:read | reaches path
 POST /team/v1/accounts/{id}/keys | keys:write | reaches path | idempotent
@@ -139,6 +141,8 @@ POST /setup | sign-in
 GET /access | sign-in
 POST /access/join | sign-in
 POST /access/account | sign-in
+GET /portal | sign-in
+POST /portal | sign-in
 POST /confirm/options | dashboard | session
 GET / | dashboard | session
 GET /usage | dashboard | session
@@ -192,10 +196,10 @@ GET /settings/members/:id/remove | dashboard | members
 POST /settings/members/:id/remove | dashboard | members | step-up always
 POST /settings/sessions/:id/end | dashboard | session | step-up sometimes
 POST /settings/sessions/end-others | dashboard | session
-POST /settings/passkeys/options | dashboard | session | step-up always
-POST /settings/passkeys | dashboard | session | step-up always
-POST /settings/passkeys/:id/remove | dashboard | session | step-up always
-POST /settings/recovery-codes | dashboard | session | step-up always
+POST /settings/passkeys/options | dashboard | own sign-in | step-up always
+POST /settings/passkeys | dashboard | own sign-in | step-up always
+POST /settings/passkeys/:id/remove | dashboard | own sign-in | step-up always
+POST /settings/recovery-codes | dashboard | own sign-in | step-up always
 POST /logout | dashboard | any session
 GET /search | dashboard | session
 `;

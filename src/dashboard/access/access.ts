@@ -5,7 +5,7 @@ import { withShare } from "../../http/cpu-share.ts";
 import { receiveForm } from "../../http/form-limit.ts";
 import type { Build } from "../../http/surface.ts";
 import { Failure } from "../../lib/errors/failure.ts";
-import type { PageContext, PageEnv } from "../context.ts";
+import { type PageContext, type PageEnv, returnUrlOf } from "../context.ts";
 import { type Access, declaredBy } from "./needs.ts";
 import { requirePermission } from "./permissions.tsx";
 import { loadSession, requireSession, shareOwner } from "./session.ts";
@@ -37,7 +37,12 @@ const requireDeclaredPermission = createMiddleware<PageEnv>(async function requi
   const { needs, stepUp } = accessOf(c as unknown as AppContext) as Access;
   const run = () => withShare(c as unknown as AppContext, shareOwner(c), next);
   if (needs === "public" || needs === "any session") return run();
-  const forbidden = await requirePermission(c, needs === "session" ? null : needs);
+  if (needs === "own sign-in" && returnUrlOf(c.get("visitor")) !== null)
+    throw new Failure(
+      "forbidden",
+      "You came here from another app, which decides how you sign in. Only members with a passkey can change their sign-in.",
+    );
+  const forbidden = await requirePermission(c, needs === "session" || needs === "own sign-in" ? null : needs);
   return forbidden ?? (stepUp === "always" ? await askForStepUp(c) : null) ?? run();
 });
 

@@ -6,9 +6,10 @@ import type { PageEnv } from "../context.ts";
 export interface Access {
   /**
    * The required access. "public" needs no session. "session" needs a member with any role. A permission needs a member whose role has this
-   * permission. Members of a suspended account may only view pages, except on a route that needs "any session".
+   * permission. "own sign-in" needs a member who did not come by a portal link. Members of a suspended account may only view pages, except on
+   * a route that needs "any session".
    */
-  needs: "public" | "session" | "any session" | Permission;
+  needs: "public" | "session" | "any session" | "own sign-in" | Permission;
   /**
    * Whether the route needs a recent sign-in. With "always", `requireAccess` checks the sign-in before the handler runs. With "sometimes",
    * the handler calls `askForStepUp` if the submitted change needs a recent sign-in.

@@ -1,14 +1,15 @@
 import { suspended } from "../../accounts/suspension.ts";
 import { listMembers } from "../../identity/member.ts";
-import { may, type Permission, type Role, rolesWith, withheldScopes } from "../../identity/roles.ts";
+import { may, type Permission, type Role, rolesWith, withheldFromPortal, withheldScopes } from "../../identity/roles.ts";
 import { type Scope, scopes } from "../../keys/scopes.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { eventCatalogue } from "../../outbox/catalogue.ts";
 import { showPage } from "../components/layout.tsx";
-import { type PageContext, roleOf } from "../context.ts";
+import { type PageContext, returnUrlOf, roleOf } from "../context.ts";
 import { contextOf } from "../operation-contexts.ts";
 
-export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
+export const visitorMay = (c: PageContext, permission: Permission): boolean =>
+  may(roleOf(c.get("visitor")), permission) && !(returnUrlOf(c.get("visitor")) !== null && withheldFromPortal.includes(permission));
 
 /** Returns whether the visitor may read events of all given types. Some types need a permission, because they say what members did. */
 export function mayReadEvents(c: PageContext, ...types: string[]): boolean {
@@ -68,7 +69,11 @@ export async function showForbidden(c: PageContext, permission: Permission) {
     { title: "Not allowed", status: 403 },
     <section class="panel">
       <p role="alert">
-        Your role is {roleOf(c.get("visitor"))}. This role does not allow the action. The action requires one of these roles:{" "}
+        {may(roleOf(c.get("visitor")), permission) ? (
+          <>You came here from another app. To manage members, sign in with a passkey, with one of these roles: </>
+        ) : (
+          <>Your role is {roleOf(c.get("visitor"))}. This role does not allow the action. The action requires one of these roles: </>
+        )}
         {roles.toReversed().join(", ")}.
       </p>
       {members.length > 0 && (

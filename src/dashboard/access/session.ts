@@ -2,6 +2,7 @@ import { getCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
 import { listAccounts } from "../../accounts/account.ts";
 import { connect } from "../../db/client.ts";
+import { framingHosts } from "../../http/portal-hosts.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { accountOwner, type Owner, strangerOf } from "../../http/share-owner.ts";
 import type { Build } from "../../http/surface.ts";
@@ -10,9 +11,9 @@ import { listReceivedInvitations } from "../../identity/join.ts";
 import { readSession, touchSession } from "../../identity/sessions.ts";
 import { isLoopback } from "../../lib/net/loopback.ts";
 import type { PageContext, PageEnv, Visitor } from "../context.ts";
-import { closedPage, noAccountPage, uninvitedPage } from "../pages/error/closed.tsx";
+import { closedPage, endedFramePage, noAccountPage, uninvitedPage } from "../pages/error/closed.tsx";
 import { pathWithin } from "../preferences.ts";
-import { accessToken, sessionToken } from "./session-cookie.ts";
+import { accessToken, isInFrame, portalToken, sessionToken } from "./session-cookie.ts";
 
 /**
  * Returns whether a request uses a loopback host and comes from the address bar or from a page of the same origin. The origin check stops
@@ -54,11 +55,30 @@ async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Fo
 }
 
 /**
+ * Returns the member who came by a portal link, or null. A frame has no other visitor than such a member. Its page may be framed by the team's
+ * origins alone.
+ */
+async function visitorByPortal(c: PageContext): Promise<Found | null> {
+  const db = connect(c.env.DB);
+  const now = Date.now();
+  const token = await portalToken(c);
+  const signedIn = token === undefined ? null : await readSession(db, token, now);
+  const returnUrl = signedIn?.session.returnUrl ?? null;
+  if (!signedIn || returnUrl === null || signedIn.session.isFramed !== isInFrame(c))
+    return isInFrame(c) ? { instead: () => endedFramePage(c) } : null;
+  if (isInFrame(c)) c.set("framedBy", framingHosts(returnUrl, c.get("isLocal")));
+  c.executionCtx.waitUntil(touchSession(db, signedIn.session, now));
+  return { visitor: { account: signedIn.account, accounts: [signedIn.account], signedIn } };
+}
+
+/**
  * Returns the visitor of a page. An open overview (`isOpen`) accepts anyone on this machine as a visitor. Otherwise, the visitor is the
  * signed-in member. If there is no visitor, returns the response to send instead of the page.
  */
 async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   const db = connect(c.env.DB);
+  const byPortal = await visitorByPortal(c);
+  if (byPortal) return byPortal;
   if (isOpen) {
     if (!isAtThisMachine(c)) return { instead: () => closedPage(c) };
     const accounts = await listAccounts(db);
@@ -71,7 +91,7 @@ async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   const now = Date.now();
   const token = await sessionToken(c);
   const signedIn = token === undefined ? null : await readSession(db, token, now);
-  if (!signedIn) return { instead: () => sendTo(c, "/login") };
+  if (!signedIn || signedIn.session.returnUrl !== null) return { instead: () => sendTo(c, "/login") };
   c.executionCtx.waitUntil(touchSession(db, signedIn.session, now));
   return { visitor: { account: signedIn.account, accounts: [signedIn.account], signedIn } };
 }
@@ -110,6 +130,13 @@ export function shareOwner(c: PageContext): Owner {
   const visitor = c.get("visitor") as Visitor | undefined;
   return visitor ? accountOwner(visitor.account.id) : strangerOf(c);
 }
+
+/** Loads the visitor of a page that needs none. */
+export const loadVisitor = (build: Pick<Build, "isOpen">) =>
+  createMiddleware<PageEnv>(async function loadVisitor(c, next) {
+    await loadSession(c, build);
+    return next();
+  });
 
 /** Redirects a visitor who is already signed in from the sign-in page to the page in `return_to`. */
 export const leaveIfSignedIn = (build: Pick<Build, "isOpen">) =>

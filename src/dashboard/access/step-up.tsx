@@ -7,9 +7,9 @@ import { authenticationOptions, verifyAuthentication } from "../../identity/weba
 import { Failure } from "../../lib/errors/failure.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../monitoring/sign-in-failures.ts";
 import { Submit } from "../components/fields.tsx";
-import { PageScript, showPage } from "../components/layout.tsx";
+import { BackLink, PageScript, showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
-import { type PageContext, type PageEnv, requireSignedIn } from "../context.ts";
+import { type PageContext, type PageEnv, requireSignedIn, returnUrlOf } from "../context.ts";
 import { type Form, type FormError, readForm } from "../forms.ts";
 import { unboundOutbox } from "../operation-contexts.ts";
 import { needs } from "./needs.ts";
@@ -31,6 +31,8 @@ export async function askForStepUp(c: PageContext): Promise<Response | null> {
   const visitor = c.get("visitor");
   const { signedIn } = visitor;
   if (signedIn === null || Date.now() - signedIn.verifiedAt < stepUpMs) return null;
+  const returnUrl = returnUrlOf(visitor);
+  if (returnUrl !== null) return askForNewLink(c, returnUrl);
   const form = await readForm(c);
   if (signedIn.session === null) return askToSignInAgain(c, form);
   if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
@@ -47,6 +49,22 @@ export async function askForStepUp(c: PageContext): Promise<Response | null> {
     return askToConfirm(c, form, { summary: error.message, fieldErrors: new Map() });
   }
 }
+
+/** Responds with the step-up page for a member who came by a portal link: a new link is a new sign-in. */
+const askForNewLink = (c: PageContext, returnUrl: string) =>
+  showPage(
+    c,
+    { title: "Confirm that it is you", status: 403 },
+    <section class="panel">
+      <p role="alert">
+        This action needs a recent sign-in, but you came here more than ten minutes ago. Nothing was changed. Go back, open the page from
+        there again, and repeat the action.
+      </p>
+      <p>
+        <BackLink to={returnUrl} />
+      </p>
+    </section>,
+  );
 
 /** Returns the proof of identity in the form. Throws `forbidden` if there is none. */
 async function proofIn(c: PageContext, member: Member, form: Form, now: number): Promise<Proof> {

@@ -9,10 +9,11 @@ import { type Build, createSurfaceApp, isAt, type Surface } from "../../http/sur
 import { errorPage } from "../pages/error/page.tsx";
 import { accessPages } from "../pages/sign-in/access.tsx";
 import { signInPages } from "../pages/sign-in/page.tsx";
+import { portalPages } from "../pages/sign-in/portal.tsx";
 import { setupPages } from "../pages/sign-in/setup.tsx";
-import { leaveIfSignedIn } from "./session.ts";
+import { leaveIfSignedIn, loadVisitor } from "./session.ts";
 
-const bases = ["/login", "/setup", "/access"];
+const bases = ["/login", "/setup", "/access", "/portal"];
 
 /** Creates the sign-in pages. Visitors need no session for these pages. */
 export function createSignIn(build: Build): Surface {
@@ -26,8 +27,10 @@ export function createSignIn(build: Build): Surface {
     shareCpu(strangerOf),
   );
   app.get("/login", leaveIfSignedIn(build));
+  app.use("/portal", loadVisitor(build));
   app.route("/", signInPages);
   app.route("/", setupPages);
   app.route("/", accessPages);
+  app.route("/", portalPages);
   return { serves: (path) => bases.some((base) => isAt(base, path)), app };
 }

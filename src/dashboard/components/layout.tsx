@@ -6,19 +6,25 @@ import { urlOf } from "../../http/request-url.ts";
 import { brand, productName, shownName, supportLink, teamName } from "../../lib/settings.ts";
 import { giveWay } from "../../lib/time/turns.ts";
 import { assets } from "../assets.ts";
-import type { PageContext, Visitor } from "../context.ts";
-import { type Preferences, preferencesOf } from "../preferences.ts";
+import { type PageContext, returnUrlOf, type Visitor } from "../context.ts";
+import { type Preferences, preferencesOf, type Theme } from "../preferences.ts";
 import { Options } from "./fields.tsx";
 import { NameLink } from "./name-link.tsx";
 import { Note } from "./notice.tsx";
 import { Tabs } from "./tabs.tsx";
 import { Moment } from "./time.tsx";
 
-/** Renders the HTML document around every page. */
-export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWithChildren<{ title: string } & Partial<Preferences>>) => (
+/** Renders the HTML document around every page. `framedBy`: the origin of the page around the frame. */
+export const Page = ({
+  title,
+  theme = "auto",
+  zone = "utc",
+  framedBy,
+  children,
+}: PropsWithChildren<{ title: string; framedBy?: string | undefined } & Partial<Preferences>>) => (
   <>
     {raw("<!doctype html>")}
-    <html lang="en" data-theme={theme} data-zone={zone}>
+    <html lang="en" data-theme={theme} data-zone={zone} data-framed-by={framedBy}>
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
@@ -53,6 +59,13 @@ export const SupportLink = ({ requestId, children }: PropsWithChildren<{ request
   return href === null ? null : <a href={href}>{children ?? `Ask ${shownName}`}</a>;
 };
 
+/** Renders the link to the page of the team from which a visitor came, also out of a frame. */
+export const BackLink = ({ to }: { to: string }) => (
+  <a href={to} target="_top">
+    {brand.appLabel || `Back to ${new URL(to).host}`}
+  </a>
+);
+
 /** The links of the team in the footer. */
 const teamLinks = [
   ["Support", supportLink()],
@@ -66,9 +79,10 @@ export const NoticePage = ({
   title,
   heading = title,
   after,
+  theme,
   children,
-}: PropsWithChildren<{ title: string; heading?: string; after?: Child }>) => (
-  <Page title={title}>
+}: PropsWithChildren<{ title: string; heading?: string; after?: Child; theme?: Theme | undefined }>) => (
+  <Page title={title} {...(theme && { theme })}>
     <main class="panel notice">
       {brand.name !== "" && <Brand />}
       <h1>{heading}</h1>
@@ -137,7 +151,47 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
   // `visitor` may be undefined on documentation pages and "not found" pages.
   const visitor = c.get("visitor") as Visitor | undefined;
   const { pathname, search } = urlOf(c);
+  const returnUrl = returnUrlOf(visitor);
+  const back = returnUrl ?? brand.appUrl;
   const here = maskKeys(c.req.method === "GET" && search.length <= maxSearch ? pathname + search : pathname);
+  const main = (
+    <main id="main" tabindex={-1}>
+      {trail.length > 0 && (
+        <nav class="trail" aria-label="Breadcrumb">
+          {trail.map(([name, path]) => (
+            <NameLink href={path} name={name} />
+          ))}
+        </nav>
+      )}
+      <div class="heading">
+        <h1>
+          <bdi>{title}</bdi>
+        </h1>
+        {action && <div class="actions">{action}</div>}
+      </div>
+      {views.some(([, path]) => path === pathname) && (
+        <Tabs label="Views of the requests" tabs={views} here={views.find(([, path]) => path === pathname)?.[0]} />
+      )}
+      {visitor && visitor.account.suspendedAt !== null && (
+        <Note isBad>
+          <p>
+            This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />. Its keys are refused, its deliveries are
+            held, and nothing can be changed. Ask {teamName} to resume the account. <SupportLink>Contact support</SupportLink>
+          </p>
+        </Note>
+      )}
+      {children}
+    </main>
+  );
+  const script = <PageScript name="overview" c={c} />;
+  // A frame is a part of the team's page, which has a header and a navigation of its own.
+  if (visitor?.signedIn?.session?.isFramed)
+    return (
+      <Page title={title} theme={theme} zone={zone} framedBy={returnUrl === null ? undefined : new URL(returnUrl).origin}>
+        {main}
+        {script}
+      </Page>
+    );
   return (
     <Page title={title} theme={theme} zone={zone}>
       <a class="skip" href="#main">
@@ -185,9 +239,9 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
             </form>
           </search>
         )}
-        {brand.appUrl !== "" && (
+        {back !== "" && (
           <p class="action">
-            <a href={brand.appUrl}>{brand.appLabel}</a>
+            <BackLink to={back} />
           </p>
         )}
         {!visitor && !c.get("isOpen") && (
@@ -215,33 +269,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
           ))}
         </ul>
       </nav>
-      <main id="main" tabindex={-1}>
-        {trail.length > 0 && (
-          <nav class="trail" aria-label="Breadcrumb">
-            {trail.map(([name, path]) => (
-              <NameLink href={path} name={name} />
-            ))}
-          </nav>
-        )}
-        <div class="heading">
-          <h1>
-            <bdi>{title}</bdi>
-          </h1>
-          {action && <div class="actions">{action}</div>}
-        </div>
-        {views.some(([, path]) => path === pathname) && (
-          <Tabs label="Views of the requests" tabs={views} here={views.find(([, path]) => path === pathname)?.[0]} />
-        )}
-        {visitor && visitor.account.suspendedAt !== null && (
-          <Note isBad>
-            <p>
-              This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />. Its keys are refused, its deliveries
-              are held, and nothing can be changed. Ask {teamName} to resume the account. <SupportLink>Contact support</SupportLink>
-            </p>
-          </Note>
-        )}
-        {children}
-      </main>
+      {main}
       <footer class="foot">
         <form method="post" action="/preferences">
           <input type="hidden" name="return_to" value={here} />
@@ -268,7 +296,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
           {brand.poweredBy && <span>Powered by {productName}</span>}
         </p>
       </footer>
-      <PageScript name="overview" c={c} />
+      {script}
     </Page>
   );
 }

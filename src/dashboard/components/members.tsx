@@ -6,8 +6,8 @@ import { ButtonLink, Options } from "./fields.tsx";
 import { Age } from "./time.tsx";
 
 /** Returns whether a member can neither leave nor get another role, because the account would have no owner. */
-const isOnlyOwner = ({ role }: Member, members: readonly Member[]): boolean =>
-  role === "owner" && members.filter((each) => each.role === "owner").length === 1;
+const isOnlyOwner = ({ role, externalId }: Member, members: readonly Member[]): boolean =>
+  role === "owner" && externalId === null && members.filter((each) => each.role === "owner" && each.externalId === null).length === 1;
 
 /** Renders the members of an account, with the actions that the visitor may take on each member. `own` is the visitor's role. */
 export const MemberTable = ({ members, c, own, now }: { members: readonly Member[]; c: PageContext; own: Role; now: number }) => (
@@ -19,6 +19,7 @@ export const MemberTable = ({ members, c, own, now }: { members: readonly Member
           <th scope="row" class="name">
             <bdi>{member.name}</bdi>
             {member.id === c.get("visitor").signedIn?.member.id && <span class="quiet"> (you)</span>}
+            {member.externalId !== null && <span class="quiet"> from another app: {member.externalId}</span>}
           </th>
           <td class="break">{member.email}</td>
           <td>{member.role}</td>

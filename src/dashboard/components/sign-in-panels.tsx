@@ -39,7 +39,10 @@ export const SessionsPanel = ({
       </p>
     )}
     {sessions.length === maxListed && <p>The list shows your own sessions and the latest sessions of other members.</p>}
-    <p class="quiet">A session ends if you do not open a page for twelve hours. Every session ends after fourteen days.</p>
+    <p class="quiet">
+      A session ends if you do not open a page for twelve hours. Every session ends after fourteen days, and one from another app after a
+      day.
+    </p>
   </section>
 );
 

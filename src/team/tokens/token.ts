@@ -7,6 +7,7 @@ export const tokenScopes = [
   "accounts:write",
   "keys:write",
   "keys:adopt",
+  "portal:write",
   "metrics:read",
   "tokens:write",
   "operate",

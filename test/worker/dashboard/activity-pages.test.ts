@@ -57,8 +57,10 @@ describe("The activity page", () => {
     }, logDelay);
     const links = [...page.text.matchAll(/<a href="(\/activity\?from=[^"]+)">\d+ \w+ \d\d:00</g)].map(([, link = ""]) => link);
     expect(links).toHaveLength(24);
-    const hours = await Promise.all(links.map((link) => get(link.replaceAll("&amp;", "&"))));
-    expect(hours.reduce((sum, { text }) => sum + text.split('class="row"').length - 1, 0)).toBe(4);
+    // One after the other, because the pages of an account share the CPU, and a busy machine refuses some of 24 at once.
+    let rows = 0;
+    for (const link of links) rows += (await get(link.replaceAll("&amp;", "&"))).text.split('class="row"').length - 1;
+    expect(rows).toBe(4);
   });
 
   it("announces new requests on its first page only, and counts each of them", async () => {

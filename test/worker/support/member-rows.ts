@@ -67,6 +67,14 @@ export const readLastSeen = (memberId: string) =>
 export const backdateSessions = (memberId: string, column: "verified_at" | "last_seen_at" | "created_at", ms: number) =>
   env.DB.prepare(`UPDATE sessions SET ${column} = ${column} - ? WHERE member_id = ?`).bind(ms, memberId).run();
 
+/** Moves the times of creation and of the last proof back by `ms` milliseconds, for all sessions of an account. */
+export const expireSessions = (accountId: string, ms: number) =>
+  env.DB.prepare(
+    "UPDATE sessions SET created_at = created_at - ?1, verified_at = verified_at - ?1 WHERE member_id IN (SELECT id FROM members WHERE account_id = ?2)",
+  )
+    .bind(ms, accountId)
+    .run();
+
 /**
  * Adds sessions to every member that `insertMembers` added to an account. Each session id ends with a number of three digits. A session
  * with a higher number has a later last use.

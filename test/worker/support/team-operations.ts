@@ -77,6 +77,10 @@ const samples: Record<string, Sample> = {
   updateKey: { body: { name: "Renamed" } },
   setKeyLimit: { body: { limit: 1000 } },
   setKeyLimits: { body: { limits: [{ per: "hour", limit: 900 }] } },
+  createPortalLink: {
+    body: { member: { external_id: "user_42" }, role: "viewer", return_url: "http://localhost:3000/settings" },
+    status: 201,
+  },
   importKeys: {
     body: () => ({ keys: [{ name: "Imported", hash: unique().replaceAll("-", "").repeat(2), algorithm: "sha256", encoding: "hex" }] }),
   },

@@ -160,7 +160,7 @@ describe.each(takes("Idempotency-Key"))("%s", (_, operation) => {
     const again = await operate("POST", path, body, undefined, headers);
     expect([again.status, again.headers.get("Idempotent-Replayed")]).toEqual([first.status, "true"]);
     const shownOnce = Object.fromEntries(
-      ["secret_key", "token", "setup_url"].flatMap((name) => (name in first.body ? [[name, null]] : [])),
+      ["secret_key", "token", "setup_url", "url"].flatMap((name) => (name in first.body ? [[name, null]] : [])),
     );
     expect(again.body).toEqual({ ...first.body, ...shownOnce });
     for (const name of ["ETag", "Location"]) expect(again.headers.get(name)).toBe(first.headers.get(name));
@@ -171,7 +171,9 @@ describe.each(takes("Idempotency-Key"))("%s", (_, operation) => {
     const { path, body } = await requestOf(operation, await makeCustomer());
     const headers = { "Idempotency-Key": crypto.randomUUID() };
     await operate("POST", path, body, undefined, headers);
-    const change = body && "name" in (body as object) ? { name: "Another" } : { overlap_seconds: 7 };
+    const changes = { name: "Another", role: "admin", overlap_seconds: 7 };
+    const name = (["name", "role"] as const).find((each) => Object.hasOwn((body ?? {}) as object, each)) ?? "overlap_seconds";
+    const change = { [name]: changes[name] };
     const other = await operate("POST", path, { ...(body as object | undefined), ...change }, undefined, headers);
     expect([other.status, other.body.code]).toEqual([422, "idempotency_key_reused"]);
     await deleteSampleForms();

@@ -1,3 +1,4 @@
+import { settings } from "../../../lib/settings.ts";
 import { NoticePage } from "../../components/layout.tsx";
 import type { PageContext } from "../../context.ts";
 
@@ -17,6 +18,17 @@ export const noAccountPage = (c: PageContext) =>
       </p>
     </NoticePage>,
   );
+
+/** Returns the page for a frame whose session has ended. It tells nothing, so any page of the team may frame it. */
+export function endedFramePage(c: PageContext) {
+  c.set("framedBy", settings.portal.hosts);
+  return c.html(
+    <NoticePage title="Session ended" heading="Your session has ended">
+      <p role="alert">Reload the page around this frame to open it again.</p>
+    </NoticePage>,
+    403,
+  );
+}
 
 /**
  * Returns the page for visitors who passed Cloudflare Access but are not members. The page contains no names, because anyone may read the

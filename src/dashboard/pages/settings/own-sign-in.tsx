@@ -7,11 +7,11 @@ import { visibleText } from "../../../lib/inputs/values.ts";
 import { commitTo } from "../../../outbox/outbox.ts";
 import { needs } from "../../access/needs.ts";
 import { relyingParty } from "../../access/relying-party.ts";
-import { clearSession } from "../../access/session-cookie.ts";
+import { clearPortalSession, clearSession } from "../../access/session-cookie.ts";
 import { askForStepUp } from "../../access/step-up.tsx";
-import { showPage } from "../../components/layout.tsx";
+import { BackLink, NoticePage, showPage } from "../../components/layout.tsx";
 import { RecoveryCodes } from "../../components/recovery-codes.tsx";
-import { idOf, type PageEnv, requireSignedIn } from "../../context.ts";
+import { idOf, type PageEnv, requireSignedIn, returnUrlOf } from "../../context.ts";
 import { runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, readForm } from "../../forms.ts";
 import { contextOf, unboundOutbox } from "../../operation-contexts.ts";
@@ -34,7 +34,7 @@ ownSignInPages.post("/settings/sessions/end-others", needs("session"), async (c)
   return backToSettings(c, "others-ended");
 });
 
-ownSignInPages.post("/settings/passkeys/options", needs("session", "always"), async (c) => {
+ownSignInPages.post("/settings/passkeys/options", needs("own sign-in", "always"), async (c) => {
   const { member } = requireSignedIn(c);
   const { db, now } = contextOf(c);
   const known = await listPasskeys(db, member.id);
@@ -49,7 +49,7 @@ ownSignInPages.post("/settings/passkeys/options", needs("session", "always"), as
   );
 });
 
-ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) => {
+ownSignInPages.post("/settings/passkeys", needs("own sign-in", "always"), async (c) => {
   const { member } = requireSignedIn(c);
   const form = await readForm(c);
   const response = form.optional("response");
@@ -69,12 +69,12 @@ ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) 
   return "formError" in added ? showSettings(c, { formError: added.formError }) : backToSettings(c, "passkey-added");
 });
 
-ownSignInPages.post("/settings/passkeys/:id/remove", needs("session", "always"), async (c) => {
+ownSignInPages.post("/settings/passkeys/:id/remove", needs("own sign-in", "always"), async (c) => {
   const removed = await attempt(() => removePasskey(contextOf(c), requireSignedIn(c), idOf(c)));
   return "formError" in removed ? showSettings(c, { formError: removed.formError }) : backToSettings(c, "passkey-removed");
 });
 
-ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), async (c) => {
+ownSignInPages.post("/settings/recovery-codes", needs("own sign-in", "always"), async (c) => {
   const acting = requireSignedIn(c);
   const made = await runFormIdempotently(c, await readForm(c), (commit) => replaceRecoveryCodes(contextOf(c, commit), acting));
   if ("repeated" in made)
@@ -106,6 +106,19 @@ ownSignInPages.post("/logout", needs("any session"), async (c) => {
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
   // Signing out needs no permission. Members with any role can sign out, even if the account is suspended.
   if (signedIn?.session) await endSession(contextOf(c, commitTo(unboundOutbox(c))), signedIn.session.id, signedIn.member);
+  const returnUrl = returnUrlOf(c.get("visitor"));
+  if (returnUrl !== null) {
+    clearPortalSession(c);
+    // A redirect to another origin would break the rule `form-action 'self'`.
+    return c.html(
+      <NoticePage title="Signed out">
+        <p role="status">You are signed out here.</p>
+        <p>
+          <BackLink to={returnUrl} />
+        </p>
+      </NoticePage>,
+    );
+  }
   clearSession(c);
   return c.redirect("/login", 303);
 });

@@ -15,7 +15,7 @@ import { MemberTable } from "../../components/members.tsx";
 import { Alert, Done, Empty } from "../../components/notice.tsx";
 import { SessionsPanel, SignInPanel } from "../../components/sign-in-panels.tsx";
 import { Ahead, Moment } from "../../components/time.tsx";
-import { type PageContext, type PageEnv, roleOf } from "../../context.ts";
+import { type PageContext, type PageEnv, returnUrlOf, roleOf } from "../../context.ts";
 import { newNonce } from "../../form-idempotency.ts";
 import { integer } from "../../format.ts";
 import { Form, ownValue, readForm, type Sent } from "../../forms.ts";
@@ -56,7 +56,9 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
     signedIn ? listPasskeys(context.db, signedIn.member.id) : [],
     signedIn ? countRecoveryCodes(context.db, signedIn.member.id) : 0,
   ]);
-  const own = roleOf(c.get("visitor"));
+  // A viewer manages nobody.
+  const own = visitorMay(c, "members") ? roleOf(c.get("visitor")) : "viewer";
+  const isOfPortal = returnUrlOf(c.get("visitor")) !== null;
   const given = roles.filter((role) => mayManage(own, role));
   const outcome = ownValue(outcomes, c.req.query("done") ?? "");
   /** The id of a former member whose keys are not all revoked. */
@@ -131,7 +133,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
       {signedIn && (
         <>
           <SessionsPanel sessions={sessions} signedIn={signedIn} now={now} />
-          <SignInPanel passkeys={passkeys} codesLeft={codesLeft} now={now} />
+          {!isOfPortal && <SignInPanel passkeys={passkeys} codesLeft={codesLeft} now={now} />}
         </>
       )}
       <section class="panel" aria-labelledby="account-facts">

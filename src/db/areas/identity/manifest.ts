@@ -6,7 +6,7 @@ const ofMember = { column: "member_id", table: "members" } as const;
 export const manifest = {
   name: "identity",
   order: 95,
-  ids: { mem: "member", ses: "session", inv: "invitation" },
+  ids: { mem: "member", ses: "session", inv: "invitation", plk: "portal link" },
   events: [
     {
       schema: "Member",
@@ -30,7 +30,7 @@ export const manifest = {
   tables,
   facts: {
     members: {
-      bytes: { row: 265, indexed: ["email_key"] },
+      bytes: { row: 265, indexed: ["email_key", "external_id"] },
       withoutRowid: true,
       export: { as: "member", hidden: ["email_key"], rowsAtOnce: 20 },
     },
@@ -46,6 +46,11 @@ export const manifest = {
       bytes: { row: 350, indexed: ["email"] },
       withoutRowid: true,
       export: { as: "invitation", order: ["id"], hidden: ["token_hash"] },
+    },
+    portalLinks: {
+      bytes: { row: 400 },
+      withoutRowid: true,
+      export: { as: "portal_link", order: ["id"], hidden: ["token_hash"] },
     },
   },
 } as const satisfies Manifest;

@@ -18,13 +18,19 @@ export const members = sqliteTable(
     /** The lookup key of the email address: ASCII letters in lower case, all other characters unchanged. */
     emailKey: text("email_key").notNull(),
     role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
+    /**
+     * The id of the person in the team's own system, for a member who comes by portal links. Null for all others. The email address of such a
+     * member is the team's word, so nothing looks for it: `email_key` is empty.
+     */
+    externalId: text("external_id"),
     removedAt: integer("removed_at"),
     lastSeenAt: integer("last_seen_at"),
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
     index("members_by_account").on(table.accountId, table.removedAt),
-    uniqueIndex("members_by_email").on(table.emailKey, table.accountId).where(sql`removed_at IS NULL`),
+    uniqueIndex("members_by_email").on(table.emailKey, table.accountId).where(sql`removed_at IS NULL AND email_key <> ''`),
+    uniqueIndex("members_by_external_id").on(table.accountId, table.externalId).where(sql`removed_at IS NULL AND external_id IS NOT NULL`),
     index("former_members_by_email").on(table.emailKey, table.accountId).where(sql`removed_at IS NOT NULL`),
   ],
 );
@@ -72,7 +78,7 @@ export const sessions = sqliteTable(
     memberId: text("member_id")
       .notNull()
       .references(() => members.id),
-    /** The credential that opened the session: the id of a passkey, or the hash of a recovery code. */
+    /** The credential that opened the session: the id of a passkey, the hash of a recovery code, or the id of a portal link. */
     openedWith: text("opened_with").notNull().default(""),
     /** The time at which the member last proved their identity with a passkey or a recovery code. */
     verifiedAt: integer("verified_at").notNull(),
@@ -82,6 +88,10 @@ export const sessions = sqliteTable(
     ip: text(),
     country: text(),
     userAgent: text("user_agent"),
+    /** The team's page to which a session of a portal link leads back. Null for all others. */
+    returnUrl: text("return_url"),
+    /** Whether the session is one of a frame in a page of the team. */
+    isFramed: integer("is_framed", { mode: "boolean" }).notNull().default(false),
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
@@ -117,6 +127,34 @@ export const invitations = sqliteTable(
     // SQLite's `lower` changes only ASCII letters, so its result has the same form as `members.email_key`.
     index("invitations_by_email").on(sql`lower(email)`).where(sql`used_by IS NULL`),
   ],
+);
+
+/** Single-use links with which the team lets a person of a customer in, from its own app. */
+export const portalLinks = sqliteTable(
+  "portal_links",
+  {
+    /** The SHA-256 hash of the token in the link. */
+    tokenHash: text("token_hash").primaryKey(),
+    id: text().notNull(),
+    accountId: text("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    /** The member that the link opens: the id in the team's own system, an address (empty if none is known) and a name. */
+    externalId: text("external_id").notNull(),
+    email: text().notNull(),
+    name: text().notNull(),
+    role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
+    returnUrl: text("return_url").notNull(),
+    /** The path of the page that opens. */
+    page: text().notNull(),
+    isFramed: integer("is_framed", { mode: "boolean" }).notNull(),
+    /** The id of the service token that created the link. Null if an operator created it. */
+    createdBy: text("created_by"),
+    claimedAt: integer("claimed_at"),
+    expiresAt: integer("expires_at").notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [index("portal_links_by_account").on(table.accountId, table.expiresAt)],
 );
 
 /** Challenges that passkeys have signed. A row is kept until its challenge expires, so that each challenge can be used only once. */
