@@ -1,12 +1,11 @@
 import { hashOf } from "../lib/crypto/hash.ts";
 import { isLoopback } from "../lib/net/loopback.ts";
-import { iso, secondMs } from "../lib/time/clock.ts";
+import { postMessage } from "../lib/net/post-message.ts";
+import { iso } from "../lib/time/clock.ts";
 import { signatureHeaders } from "../webhooks/subscriptions/signature.ts";
 import type { Announcement } from "./alerts.ts";
 
 // Posts alerts to the URL in the secret `ALERT_URL`. Nothing else of the service needs this URL.
-
-const timeoutMs = 10 * secondMs;
 
 /** The secrets of the alerts. Both are optional. */
 export interface AlertEnv {
@@ -106,21 +105,5 @@ export async function postAlerts(
   const body = JSON.stringify(bodyOf(url, env, announcements));
   const secret = env.ALERT_SECRET ?? "";
   const signed = secret === "" || isPagerDuty(url) ? {} : signatureHeaders(messageId(announcements), body, [secret], now);
-  const sent = fetch(isPagerDuty(url) ? `${url.origin}${url.pathname}` : url, {
-    method: "POST",
-    headers: { "Content-Type": "application/json", ...signed },
-    body,
-    redirect: "manual",
-    signal: AbortSignal.timeout(timeoutMs),
-  });
-  // The error of the runtime can contain the URL.
-  const response = await sent.catch((error: unknown) => {
-    const isLate = error instanceof Error && error.name === "TimeoutError";
-    throw new Error(
-      isLate ? `the receiver of alerts did not respond within ${timeoutMs / secondMs} s` : "the receiver of alerts cannot be reached",
-    );
-  });
-  await response.body?.cancel();
-  // The URL is a secret, so the message does not contain it.
-  if (!response.ok) throw new Error(`the receiver of alerts responded with ${response.status}`);
+  await postMessage(isPagerDuty(url) ? `${url.origin}${url.pathname}` : url, body, signed, "the receiver of alerts");
 }

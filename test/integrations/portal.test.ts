@@ -130,7 +130,7 @@ it.each([
 });
 
 it("Another site cannot show the link in a frame", async () => {
-  const { url } = await (await fetch(`${app.url}/portal-url?page=/keys`)).json();
+  const { url } = (await (await fetch(`${app.url}/portal-url?page=/keys`)).json()) as { url: string };
   const page = await browser.newPage();
   const foreign = await startService(
     {

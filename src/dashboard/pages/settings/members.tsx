@@ -2,10 +2,12 @@ import { Hono } from "hono";
 import { z } from "zod";
 import { accessConfig } from "../../../identity/access.ts";
 import { invite, withdrawInvitation } from "../../../identity/invitations.ts";
+import { mailInvitation } from "../../../identity/mail-invitation.ts";
 import { changeRole, readMember } from "../../../identity/member.ts";
 import { listInvitations } from "../../../identity/open-invitations.ts";
 import { mayManage, roles } from "../../../identity/roles.ts";
 import { Failure } from "../../../lib/errors/failure.ts";
+import { settings, shownName, teamName } from "../../../lib/settings.ts";
 import { needs } from "../../access/needs.ts";
 import { showForbidden } from "../../access/permissions.tsx";
 import { relyingParty } from "../../access/relying-party.ts";
@@ -37,14 +39,27 @@ memberPages.post("/settings/invitations", needs("members", "always"), async (c) 
   if ("repeated" in made.result) return backToSettings(c, "invited-before");
   const { invitation, token } = made.result.result;
   const { origin } = relyingParty(c);
+  const isByAccess = accessConfig(c.env) !== null;
+  const url = isByAccess ? `${origin}/access` : `${origin}/setup#${token}`;
+  const { account, signedIn } = c.get("visitor");
+  const mail = { invitation, url, team: shownName, account: account.name, inviter: signedIn?.member.name ?? teamName };
+  const { mailUrl } = settings.portal;
+  const notMailed =
+    mailUrl === "" ? "" : await mailInvitation(contextOf(c), mailUrl, mail, (c.env as { MAIL_SECRET?: string }).MAIL_SECRET);
   return showPage(
     c,
     { title: "Invited", section: "Settings", trail: [["Settings", "/settings"]] },
     <section class="panel">
-      {accessConfig(c.env) ? (
+      {notMailed && <p role="alert">The invitation was not mailed: {notMailed}.</p>}
+      {notMailed === null ? (
         <p role="status">
-          {invitation.email} can join within seven days with the role {invitation.role}. To join, this person must open {`${origin}/access`}
-          , and sign in to Cloudflare Access with this email address.
+          The invitation was mailed to {invitation.email}. It works once, and expires after seven days. To send it again, withdraw it, and
+          create another one.
+        </p>
+      ) : isByAccess ? (
+        <p role="status">
+          {invitation.email} can join within seven days with the role {invitation.role}. To join, this person must open {url}, and sign in
+          to Cloudflare Access with this email address.
         </p>
       ) : (
         <>
@@ -52,7 +67,9 @@ memberPages.post("/settings/invitations", needs("members", "always"), async (c) 
             Send this link to {invitation.email}. The link creates one member with the role {invitation.role}, works only once, and expires
             after seven days.
           </p>
-          <section class="secret-text" id="link" aria-label="Invitation link">{`${origin}/setup#${token}`}</section>
+          <section class="secret-text" id="link" aria-label="Invitation link">
+            {url}
+          </section>
           <CopyButton of="#link" />
           <p class="quiet">
             The link is shown only this once. If you lose the link, withdraw the invitation and create another invitation.
