@@ -6,6 +6,7 @@ import type { OperatorContext } from "../src/lifecycle/operator-context.ts";
 import { firstLogWriter } from "../src/log/databases.ts";
 import { applyMigrations, withDatabases } from "./local.ts";
 import { ensureSecrets, localSecrets } from "./local-secrets.ts";
+import { patientDatabase } from "./patient-database.ts";
 
 // Shared code of the commands that work on local data. Loading this module takes two seconds, because it imports Drizzle. `npm start`
 // therefore loads this module only with `--sign-in`.
@@ -19,7 +20,7 @@ export async function withLocalData<Result>(work: (data: LocalData) => Promise<R
   await applyMigrations();
   const [signing] = signingSecretsIn(localSecrets());
   return withDatabases(async (env) => {
-    const db = connect(env.DB as D1Database);
+    const db = connect(patientDatabase(env.DB as D1Database));
     const operatorContext = { db, now: Date.now(), operator: "local", outbox: { db } };
     return work({ operatorContext, logWriter: firstLogWriter, signing });
   });

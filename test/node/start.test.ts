@@ -343,6 +343,22 @@ describe("The commands npm run key and npm run account", () => {
     expect((await api("/me", secondKey.trim())).body.account.id).toBe(id);
   });
 
+  it("wait while the Worker writes to the same database", async () => {
+    const endsAt = Date.now() + 60_000;
+    let isDone = false;
+    const headers = { "Content-Type": "application/json" };
+    const write = async () => {
+      while (!isDone && Date.now() < endsAt)
+        await api("/tasks", running.demoKey, { method: "POST", body: '{"title":"One of many"}', headers }).catch(() => null);
+    };
+    const writing = Promise.all([write(), write(), write(), write()]);
+    const codes = [];
+    for (let n = 0; n < 4; n++) codes.push((await command("key", "--name", `Key ${n}`)).code);
+    isDone = true;
+    await writing;
+    expect(codes).toEqual([0, 0, 0, 0]);
+  });
+
   const invalidCommands = [
     ["key", [], 2, "--name takes"],
     ["key", ["--name", "x", "--scopes", "all"], 2, 'no scope "all"'],
@@ -367,7 +383,8 @@ describe("The commands npm run key and npm run account", () => {
 
 describe("A restarted Worker", () => {
   long("keeps its data, its key and the count of the hour after Ctrl-C, which leaves no process", { tags: ["long"] }, async () => {
-    const { out } = await command("key", "--name", "Counted", "--limit", "5");
+    const { code, out, err } = await command("key", "--name", "Counted", "--limit", "5");
+    expect([code, err]).toEqual([0, ""]);
     const key = out.trim();
     const hoursEnd: (string | null)[] = [];
     const me = async () => {
