@@ -6,7 +6,7 @@ import { root } from "./root.ts";
 // `npm run browser` bundles what pages load: the scripts and the style sheet of src/browser. The name of each file contains a hash of its
 // content, so browsers may keep it forever. The repository contains the files, so `npm start` and deploys build none of them.
 
-const entries = ["overview.ts", "log.ts", "console.ts", "passkeys.ts", "style.css"];
+const entries = ["overview.ts", "log.ts", "console.ts", "passkeys.ts", "reference.ts", "style.css"];
 const folder = join(root, "public", "assets");
 const modulePath = join(root, "src", "dashboard", "assets.ts");
 

@@ -113,7 +113,10 @@ if (import.meta.main) {
   if (setting === "on" || setting === "off") writeFileSync(join(root, paths[setting]), await builtText(setting));
   else {
     const { buildSettings, readSettings, writeFiles } = await import("./settings/load.ts");
-    writeFiles(buildSettings(readSettings(environment)).files);
+    const { writeReference } = await import("./settings/reference.ts");
+    const given = readSettings(environment);
+    writeFiles(buildSettings(given).files);
+    writeReference(given);
     await buildDocs(environment);
   }
 }

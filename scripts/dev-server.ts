@@ -3,6 +3,7 @@ import { unstable_startWorker } from "wrangler";
 import { localConfig } from "./deploy/environment.ts";
 import { stateDirectory } from "./local.ts";
 import { buildSettings, writeFiles } from "./settings/load.ts";
+import { writeReference } from "./settings/reference.ts";
 import { variablesOf } from "./settings/schema.ts";
 import { given } from "./settings/use.ts";
 
@@ -23,6 +24,7 @@ const { port, signIn, log, inspector } = JSON.parse(process.argv[2] ?? "") as Se
 
 const { settings, files } = buildSettings(given);
 writeFiles(files);
+writeReference(given);
 const variables: Record<string, string> = {
   ...variablesOf(given),
   PUBLIC_ORIGIN: `http://localhost:${port}`,

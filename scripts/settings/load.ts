@@ -163,6 +163,7 @@ export function buildSettings({ brand, scopes, portal }: Settings): Built {
         termsUrl: brand.terms_url,
         privacyUrl: brand.privacy_url,
         docsUrl: brand.docs_url,
+        hasReference: brand.openapi !== "",
         apiUrl: brand.api_url.replace(/\/$/, ""),
         firstRequest: isOwn ? { method, path } : null,
         keyPrefixes: [first, ...others],

@@ -6,5 +6,6 @@ export const assets = {
   "log.js": "/assets/log.LYV46E5V.js",
   "overview.js": "/assets/overview.MU6YR5FF.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
+  "reference.js": "/assets/reference.GCWL52FH.js",
   "style.css": "/assets/style.VCUNG35J.css",
 } as const;

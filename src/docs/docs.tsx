@@ -10,6 +10,7 @@ import type { AppContext } from "../http/context.ts";
 import { withShare } from "../http/cpu-share.ts";
 import { publicOrigin, urlOf } from "../http/request-url.ts";
 import type { Build } from "../http/surface.ts";
+import { brand } from "../lib/settings.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import { unlessKnown } from "./caching.ts";
@@ -20,6 +21,7 @@ import { apiCatalog, llmsText, robotsText, securityText, sitemapXml } from "./ma
 import { markdownHeaders, prefersMarkdown } from "./markdown.ts";
 import { readOwnIds, withOwnIds } from "./own-ids.ts";
 import { type BuiltPage, demoKeyPlaceholder, type Heading } from "./page.ts";
+import { showReference } from "./reference.tsx";
 
 /** The time that the documentation waits for the session of a member, in milliseconds. */
 const sessionTimeoutMs = 2 * secondMs;
@@ -50,6 +52,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   });
 
   docs.route("/", docsSearchPages);
+  if (brand.hasReference) docs.get("/docs/reference", showReference);
 
   docs.on("GET", ["/docs", "/docs.md", "/docs/*"], async (c) => {
     const { pathname } = urlOf(c);
@@ -139,6 +142,7 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
                 Contents
               </a>
             )}
+            {page.path === "/docs" && brand.hasReference && <a href="/docs/reference">API reference</a>}
             {console && <a href="#try-it">Try it</a>}
             <a href={`${page.path}.md`}>As Markdown</a>
           </>

@@ -49,7 +49,9 @@ export const sitemapXml = (pages: readonly DocPage[], origin: string): string =>
   [
     '<?xml version="1.0" encoding="UTF-8"?>',
     '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">',
-    ...pages.map(({ path }) => `  <url><loc>${origin}${path}</loc></url>`),
+    ...[...pages.map(({ path }) => path), ...(brand.hasReference ? ["/docs/reference"] : [])].map(
+      (path) => `  <url><loc>${origin}${path}</loc></url>`,
+    ),
     "</urlset>",
     "",
   ].join("\n");

@@ -31,6 +31,8 @@ export interface AppEnv {
     failure: FailureContent | undefined;
     /** The origins that may show the page in a frame. Undefined: none. */
     framedBy?: readonly string[];
+    /** The whole Content-Security-Policy of a page that needs one of its own. */
+    ownPolicy?: string;
     /** The nonce in the Content-Security-Policy of a page. Only scripts with this nonce may run on the page. */
     secureHeadersNonce?: string;
   };

@@ -36,6 +36,8 @@ const unframed = secureHeaders({
 export const pageSecurityHeaders = createMiddleware<AppEnv>(async function pageSecurityHeaders(c, next) {
   await unframed(c, next);
   const hosts = c.get("framedBy") ?? [];
+  const own = c.get("ownPolicy");
+  if (own !== undefined) c.res.headers.set("Content-Security-Policy", own);
   if (hosts.length === 0) return;
   const { headers } = c.res;
   headers.delete("X-Frame-Options");

@@ -29,6 +29,8 @@ export interface Brand {
   termsUrl: string;
   privacyUrl: string;
   docsUrl: string;
+  /** Whether there is a page with the OpenAPI document of the team's own API. */
+  hasReference: boolean;
   /** The origin of the team's API. Empty: this Worker. */
   apiUrl: string;
   firstRequest: FirstRequest | null;
@@ -70,6 +72,7 @@ export const defaultSettings: Settings = {
     termsUrl: "",
     privacyUrl: "",
     docsUrl: "",
+    hasReference: false,
     apiUrl: "",
     firstRequest: null,
     keyPrefixes: ["dvo"],

@@ -16,7 +16,8 @@ export function copyProject(copy = mkdtempSync(join(tmpdir(), "developer-overvie
     mkdirSync(join(copy, dirname(file)), { recursive: true });
     cpSync(join(root, file), join(copy, file));
   }
-  symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
+  for (const folder of ["node_modules", "reference/node_modules"])
+    if (existsSync(join(root, folder))) symlinkSync(join(root, folder), join(copy, folder));
   return copy;
 }
 
