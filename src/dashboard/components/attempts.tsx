@@ -1,4 +1,4 @@
-import type { Child } from "hono/jsx";
+import type { Child, PropsWithChildren } from "hono/jsx";
 import type { Attempt, Delivery, WithAttempts } from "../../webhooks/deliveries/read-deliveries.ts";
 import { attemptsAfter, maxAttempts } from "../../webhooks/deliveries/schedule.ts";
 import { counted, integer } from "../format.ts";
@@ -132,17 +132,18 @@ interface AttemptResultProps {
 }
 
 /** Renders the notice after a click that makes an attempt: first that it is made, and then its result. */
-export const AttemptResult = ({ id, made, what, waiting, call }: AttemptResultProps) => (
+export const AttemptResult = ({ id, made, what, waiting, call, children }: PropsWithChildren<AttemptResultProps>) => (
   <div id={id} data-refresh={made === undefined || undefined}>
     {made === undefined || made.error === null ? (
       <Done call={call}>{made === undefined ? waiting : `${what} was accepted by the receiver: ${made.status}.`}</Done>
     ) : (
       <div class="note alert" role="status">
         <p>
-          <span aria-hidden="true">✕</span> {what} failed: {resultOf(made)}.
+          <span aria-hidden="true">✕</span> {what} failed: {resultOf(made)}. {made.advice}
         </p>
       </div>
     )}
+    {made && children && <p class="buttons">{children}</p>}
   </div>
 );
 

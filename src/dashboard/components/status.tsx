@@ -34,20 +34,28 @@ export const StatusCode = ({ status, count = 1 }: { status: number | null; count
 const keyTones: Record<KeyStatus, Tone> = { active: "good", disabled: "plain", expired: "warn", revoked: "bad" };
 export const KeyState = ({ status }: { status: KeyStatus }) => <State tone={keyTones[status]}>{status}</State>;
 
-export type WebhookStatus = z.infer<typeof WebhookData>["status"] | "degraded";
-const webhookTones: Record<WebhookStatus, Tone> = { active: "good", disabled: "plain", degraded: "warn", failing: "bad" };
+export type WebhookStatus = z.infer<typeof WebhookData>["status"] | "degraded" | "not used yet";
+const webhookTones: Record<WebhookStatus, Tone> = {
+  active: "good",
+  "not used yet": "plain",
+  disabled: "plain",
+  degraded: "warn",
+  failing: "bad",
+};
 export const WebhookState = ({ status }: { status: WebhookStatus }) => <State tone={webhookTones[status]}>{status}</State>;
 
 /** The share of successful attempts below which a webhook that is not failing is degraded. */
 const healthyShare = 0.9;
 
 /**
- * Returns the status of a webhook for the overview. A webhook is degraded if its latest delivery succeeded, but more than a tenth of its latest
+ * Returns the status of a webhook for the overview. An active webhook that has got no event but tests is not used yet. A webhook is degraded if its latest delivery succeeded, but more than a tenth of its latest
  * attempts failed.
  */
 export function webhookStatus(webhook: Webhook, { attempts, succeeded }: AttemptCounts): WebhookStatus {
   const { status } = webhookData(webhook);
-  return status === "active" && succeeded < healthyShare * attempts ? "degraded" : status;
+  if (status !== "active") return status;
+  if (attempts === 0) return "not used yet";
+  return succeeded < healthyShare * attempts ? "degraded" : status;
 }
 
 const deliveryTones: Record<Delivery["status"], Tone> = { delivered: "good", pending: "plain", failed: "bad", held: "warn" };

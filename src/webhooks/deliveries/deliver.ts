@@ -11,6 +11,7 @@ import { bodyOf } from "../../outbox/event.ts";
 import { hasSlot, hasSlotAtHost, leaseMs, postponeWithoutSlot, reserveNext, skewMs } from "../../outbox/in-flight.ts";
 import { disableWebhook } from "../subscriptions/disable-webhook.ts";
 import { decrypt } from "../subscriptions/encryption.ts";
+import { testType } from "../subscriptions/health.ts";
 import { type UrlContext, urlErrorOf } from "../subscriptions/url-rules.ts";
 import type { Webhook } from "../subscriptions/webhook.ts";
 import { type AttemptContext, attempt, notAttempted, type Outcome } from "./attempt.ts";
@@ -148,9 +149,12 @@ async function record(
 ): Promise<void> {
   const { db, now, random } = context;
   const at = now();
+  // A test stands apart: it has one attempt, and says nothing about the health of the webhook.
+  const isTest = delivery.event_type === testType;
   // If the webhook's URL changed during the attempt, the webhook stays enabled and the next attempt uses the new URL.
-  const isGone = outcome.status === 410 && (await disableWebhook(context, webhook, "The receiver responded with 410 Gone."));
-  const again = outcome.error === null || isGone ? null : nextAttemptAt(delivery.attempts_made, at, random(), outcome.retryAfterMs);
+  const isGone = !isTest && outcome.status === 410 && (await disableWebhook(context, webhook, "The receiver responded with 410 Gone."));
+  const again =
+    outcome.error === null || isGone || isTest ? null : nextAttemptAt(delivery.attempts_made, at, random(), outcome.retryAfterMs);
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
   const { retryAfterMs, ...result } = outcome;
@@ -171,7 +175,7 @@ async function record(
   ]);
   context.enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
   const [own] = recorded;
-  if (!own) return;
+  if (!own || isTest) return;
   await recordHealth(db, webhook, outcome, at, own.failing_since);
   if (outcome.error !== null && own.failing_since !== null && at - own.failing_since >= maxFailingMs)
     await disableWebhook(context, webhook, "All attempts within five days have failed.", { failingSince: own.failing_since });

@@ -1,4 +1,4 @@
-import { and, desc, eq, sql } from "drizzle-orm";
+import { and, desc, eq, ne, sql } from "drizzle-orm";
 import type { ReadContext } from "../../accounts/actor.ts";
 import { attempts, deliveries, webhookBacklogs } from "../../db/areas/webhooks/tables.ts";
 import { raw } from "../../db/client.ts";
@@ -21,6 +21,9 @@ export interface WebhookHealth {
 
 const looksAt = 50;
 
+/** The type of test events, which say nothing about the health of a webhook. */
+export const testType = "webhook.test";
+
 /** The results of the attempts of a webhook's latest 50 deliveries. */
 export type AttemptCounts = Pick<WebhookHealth, "attempts" | "succeeded">;
 
@@ -28,7 +31,7 @@ export type AttemptCounts = Pick<WebhookHealth, "attempts" | "succeeded">;
 export async function readAttemptCounts({ db, actor }: ReadContext, webhookIds: readonly string[]): Promise<Map<string, AttemptCounts>> {
   const rows = await db.all<{ id: string; counts: string }>(
     sql`SELECT webhook.value AS id, (SELECT json_array(count(*), count(*) FILTER (WHERE error IS NULL)) FROM attempts WHERE delivery_id IN
-        (SELECT id FROM deliveries WHERE account_id = ${actor.accountId} AND webhook_id = webhook.value ORDER BY id DESC LIMIT ${looksAt})) AS counts
+        (SELECT id FROM deliveries WHERE account_id = ${actor.accountId} AND webhook_id = webhook.value AND event_type <> ${testType} ORDER BY id DESC LIMIT ${looksAt})) AS counts
       FROM json_each(${JSON.stringify(webhookIds)}) AS webhook`,
   );
   return new Map(
@@ -44,7 +47,7 @@ export async function readHealth({ db, actor }: ReadContext, webhookId: string):
   const latest = db
     .select({ id: deliveries.id })
     .from(deliveries)
-    .where(ofWebhook)
+    .where(and(ofWebhook, ne(deliveries.eventType, testType)))
     .orderBy(desc(deliveries.id))
     .limit(looksAt)
     .as("latest");

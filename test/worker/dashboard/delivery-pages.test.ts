@@ -37,6 +37,7 @@ describe("The notice after an action", () => {
     const path = sent.headers.get("Location") ?? "";
     expect(path).toMatch(/^\/webhooks\/whk_\w+\?tested=dlv_/);
     await vi.waitFor(async () => expect(textOf(await get(path))).toContain("The test event failed: 500."), deliveryWait);
+    expect(textOf(await get(path))).toContain("Send again");
     // Another webhook shows nothing of it.
     const other = await makeFailingWebhook();
     expect(textOf(await get(path.replace(webhook.id, other.webhook.id)))).not.toContain("test event failed");

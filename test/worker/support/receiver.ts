@@ -2,10 +2,11 @@ import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { expect, inject, vi } from "vitest";
 import type { Received } from "../../../scripts/receiving.ts";
+import { eventCatalogue } from "../../../src/outbox/catalogue.ts";
+import { type Event, newExampleEvent } from "../../../src/outbox/event.ts";
 import { commitEvents } from "../../../src/outbox/write-events.ts";
 import { type DeliveryContext, deliver } from "../../../src/webhooks/deliveries/deliver.ts";
 import { encryptionSecrets } from "../../../src/webhooks/subscriptions/encryption.ts";
-import { testEvent } from "../../../src/webhooks/subscriptions/events.ts";
 import { call, db, type Tenant } from "./client.ts";
 import { markAnswered } from "./webhook-rows.ts";
 
@@ -90,13 +91,23 @@ export const deliveriesOf = async ({ key }: Tenant, webhookId: string, query = "
 export const readDelivery = async ({ key }: Pick<Tenant, "key">, deliveryId: string) =>
   (await call("GET", `/api/v1/deliveries/${deliveryId}`, { key })).body;
 
+/** The type of the events that tests deliver. An event of the type `webhook.test` has only one attempt. */
+export const sampleType = "task.deleted";
+
+/** Returns an event that an account could have. */
+export function sampleEvent(accountId: string, now = Date.now()): Event {
+  const kind = eventCatalogue.find(sampleType);
+  if (!kind) throw new Error(`there are no events of the type ${sampleType}`);
+  return newExampleEvent(kind, { accountId, now });
+}
+
 /**
- * Creates a webhook whose URL is a path of the receiver. Creates a due delivery of a test event to the webhook. The delivery is not in the
+ * Creates a webhook whose URL is a path of the receiver. Creates a due delivery of an event to the webhook. The delivery is not in the
  * queue, so only the test or the sweep attempts the delivery.
  */
 export async function makeDueDelivery(tenant: Tenant, path = newPath()) {
-  const { id } = await register(tenant.key, { event_types: ["webhook.test"] }, path);
-  await commitEvents({ db }, [testEvent({ accountId: tenant.accountId, id }, Date.now())]);
+  const { id } = await register(tenant.key, { event_types: [sampleType] }, path);
+  await commitEvents({ db }, [sampleEvent(tenant.accountId)]);
   const [delivery] = await deliveriesOf(tenant, id);
   expect(delivery.attempts_made).toBe(0);
   return { webhookId: id, path, deliveryId: delivery.id as string };

@@ -14,6 +14,7 @@ import {
   readDelivery,
   receivedAt,
   receiver,
+  sampleType,
   waitForAttempts,
   waitForRequest,
 } from "../support/receiver.ts";
@@ -299,7 +300,7 @@ it("A delivery is postponed without an attempt if the secret of its webhook cann
 it("An event that was deleted after its retention is neither sent nor redelivered", async () => {
   const tenant = await makeTenant();
   const { deliveryId, path } = await makeDueDelivery(tenant);
-  await deleteEvents(tenant.accountId, "webhook.test");
+  await deleteEvents(tenant.accountId, sampleType);
   await attemptDelivery(deliveryId);
   expect([await receivedAt(path), (await readDelivery(tenant, deliveryId)).status]).toEqual([[], "failed"]);
   expect((await call("POST", `/api/v1/deliveries/${deliveryId}/redeliver`, { key: tenant.key })).status).toBe(404);

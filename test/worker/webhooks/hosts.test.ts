@@ -1,7 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { hourMs, minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
 import { commitEvents } from "../../../src/outbox/write-events.ts";
-import { testEvent } from "../../../src/webhooks/subscriptions/events.ts";
 import { call, db, makeTenant, type Tenant } from "../support/client.ts";
 import {
   attemptDelivery,
@@ -11,6 +10,8 @@ import {
   receivedAt,
   receiver,
   register,
+  sampleEvent,
+  sampleType,
   waitForRequest,
   waitForRequests,
 } from "../support/receiver.ts";
@@ -20,7 +21,7 @@ let nextPort = 20_000;
 /** Returns the origin of a host that no other test uses. The tests that use it replace `fetch`. */
 const newHost = () => `http://127.0.0.1:${nextPort++}`;
 
-const create = (key: string, url: string, eventTypes: string[] = ["webhook.test"]) =>
+const create = (key: string, url: string, eventTypes: string[] = [sampleType]) =>
   call("POST", "/api/v1/webhooks", { key, body: { url, event_types: eventTypes } });
 
 /** Creates a webhook and `count` due deliveries that are not in the queue. */
@@ -28,7 +29,7 @@ async function makeDue({ key, accountId }: Tenant, url: string, count = 1) {
   const { body: webhook } = await create(key, url);
   await commitEvents(
     { db },
-    Array.from({ length: count }, () => testEvent({ accountId, id: webhook.id }, Date.now())),
+    Array.from({ length: count }, () => sampleEvent(accountId)),
   );
   const deliveries: { id: string }[] = await deliveriesOf({ key } as Tenant, webhook.id, "?limit=100");
   return { webhookId: webhook.id as string, deliveryIds: deliveries.map(({ id }) => id) };

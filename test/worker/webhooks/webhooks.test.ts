@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { DeliveryMessage } from "../../../src/outbox/enqueue.ts";
 import { consume } from "../../../src/webhooks/deliveries/consume.ts";
+import { browse, textOf } from "../support/browse.ts";
 import { call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
 import {
   deliveriesOf,
@@ -12,7 +13,9 @@ import {
   receivedAt,
   receiver,
   register,
+  sampleType,
   verifyRequest,
+  waitForAttempts,
   waitForRequest,
   waitForRequests,
 } from "../support/receiver.ts";
@@ -215,4 +218,19 @@ describe("The queue consumer", () => {
     await consume(batch, env.DEAD_DELIVERIES_QUEUE, () => Promise.reject(new Error("not to be called")));
     expect((await getQueueResult(batch, createExecutionContext())).ackAll).toBe(true);
   });
+});
+
+it("A test event that fails has one attempt, and neither makes the webhook failing, nor counts in its rate, nor disables it", async () => {
+  const tenant = await makeTenant();
+  const { key } = tenant;
+  const webhook = await register(key, { event_types: [sampleType] }, newPath("gone"));
+  const test = async () => (await call("POST", `/api/v1/webhooks/${webhook.id}/test`, { key })).body.delivery_id as string;
+  const { attempts, status, next_attempt_at: next } = await waitForAttempts(tenant, await test(), 1);
+  expect([attempts[0].status, status, next]).toEqual([410, "failed", null]);
+  expect((await call("GET", `/api/v1/webhooks/${webhook.id}`, { key })).body.status).toBe("active");
+  const { get } = browse(tenant.accountId);
+  expect(textOf(await get("/webhooks"))).toMatch(/not used yet/);
+  const tested = await get(`/webhooks/${webhook.id}?tested=${await test()}`);
+  expect(textOf(tested)).toContain("of the latest 0 attempts");
+  expect(tested.text).not.toContain("Failing since");
 });

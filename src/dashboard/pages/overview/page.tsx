@@ -163,7 +163,7 @@ const KeysPanel = ({ keys, called, now }: { keys: Key[]; called: ReadonlySet<str
   );
 };
 
-const order = { failing: 0, degraded: 1, disabled: 2, active: 3 };
+const order = { failing: 0, degraded: 1, disabled: 2, active: 3, "not used yet": 4 };
 
 const WebhooksPanel = ({ webhooks, now }: { webhooks: readonly ShownWebhook[]; now: number }) => (
   <section class="panel" aria-labelledby="webhooks">

@@ -10,13 +10,14 @@ import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
 import { needs } from "../../access/needs.ts";
 import { mayReadEvents } from "../../access/permissions.tsx";
 import { AttemptResult } from "../../components/attempts.tsx";
+import { Action } from "../../components/fields.tsx";
 import { Done } from "../../components/notice.tsx";
 import { resultOf } from "../../components/status.tsx";
 import { Moment } from "../../components/time.tsx";
 import { VerifySnippets } from "../../components/verify-snippets.tsx";
 import { DeliveriesPanel, WebhookFacts } from "../../components/webhook-panels.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
-import { runFormIdempotently } from "../../form-idempotency.ts";
+import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { counted, integer } from "../../format.ts";
 import { attempt, readForm, type Sent } from "../../forms.ts";
 import { contextOf } from "../../operation-contexts.ts";
@@ -71,7 +72,13 @@ export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) =
           what="The test event"
           waiting="A test event is being sent. The response appears below, among the deliveries."
           call={`POST /api/v1/webhooks/${webhook.id}/test`}
-        />
+        >
+          {isManageable && webhook.state === "active" && (
+            <Action action={`/webhooks/${webhook.id}/test`} hidden={{ nonce: newNonce() }}>
+              Send again
+            </Action>
+          )}
+        </AttemptResult>
       )}
       {webhook.state === "disabled" && (
         <div class="note alert">

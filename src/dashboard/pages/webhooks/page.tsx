@@ -142,7 +142,7 @@ interface ShownWebhook {
 }
 
 /** Webhooks that need attention come first. */
-const statusOrder: ShownWebhook["status"][] = ["failing", "degraded", "active", "disabled"];
+const statusOrder: ShownWebhook["status"][] = ["failing", "degraded", "active", "not used yet", "disabled"];
 
 const WebhookRow = ({ webhook, health, status, now }: ShownWebhook & { now: number }) => (
   <tr class="row">
