@@ -107,6 +107,8 @@ if (form) {
         "[data-answer]",
         [`${response.status} ${response.statusText}`, `after ${took} ms`, "", pretty(text), "", ...lines].join("\n"),
       );
+      // The answer can be out of view.
+      one("[data-response-box]")?.focus();
     } catch {
       say("There was no response. A header or the path may contain an unsupported character, or the service may not be reachable.");
     }

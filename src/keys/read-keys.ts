@@ -2,6 +2,7 @@ import { and, desc, eq, lte, type SQL, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/sqlite-core";
 import type { ReadContext } from "../accounts/actor.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
+import { idInKey } from "../credentials/key-format.ts";
 import { members } from "../db/areas/identity/tables.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { isOwnOneOf } from "../db/is-one-of.ts";
@@ -29,10 +30,28 @@ const isListed = (accountId: string, status: KeyStatus | undefined, now: number)
   return and(own, eq(apiKeys.state, status));
 };
 
-/** Returns keys of the account, newest first. */
+/**
+ * Returns an SQL condition that selects the keys that a text names: by a part of the name in any case of A to Z, by the beginning of the public part, by the
+ * last four characters, by both of them as pages show a key, or by a whole secret key.
+ */
+function isNamed(text: string): SQL {
+  const id = idInKey(text);
+  if (id !== null) return eq(apiKeys.id, id);
+  const [start = "", end = ""] = text.split("…");
+  const begins = sql`substr(coalesce(${apiKeys.shownPrefix}, 'dvo_' || substr(${apiKeys.id}, 5)), 1, ${start.length}) = ${start}`;
+  if (end !== "") return sql`(${begins} AND ${apiKeys.last4} = ${end})`;
+  return sql`(instr(lower(${apiKeys.name}), lower(${text})) > 0 OR ${begins} OR ${apiKeys.last4} = ${text})`;
+}
+
+/** Returns keys of the account, newest first. `text`: only those that this text names. */
 export async function listKeys(
   context: LogReadContext,
-  { statuses, after, limit }: { statuses?: readonly KeyStatus[] | undefined; after?: KeyPosition | undefined; limit: number },
+  {
+    statuses,
+    text = "",
+    after,
+    limit,
+  }: { statuses?: readonly KeyStatus[] | undefined; text?: string | undefined; after?: KeyPosition | undefined; limit: number },
 ): Promise<Key[]> {
   const { db, actor, now } = context;
   const having = (status?: KeyStatus) =>
@@ -42,6 +61,7 @@ export async function listKeys(
       .where(
         and(
           isListed(actor.accountId, status, now),
+          text === "" ? undefined : isNamed(text),
           after && sql`(${apiKeys.createdAt}, ${apiKeys.id}) < (${after.createdAt}, ${after.id})`,
         ),
       )

@@ -25,7 +25,7 @@ function wordsOf({ kind, now, before }: Difference, limit: LimitState | null, wh
   const against = `against ${kind === "times" ? milliseconds(before) : integer(before)} ${when}`;
   switch (kind) {
     case "denied":
-      return `${integer(now)} requests denied${limit === null ? "" : `, ${limitInWords(limit)}`}, ${against}`;
+      return `${integer(now)} requests refused${limit === null ? "" : `, ${limitInWords(limit)}`}, ${against}`;
     case "failed":
       return `${integer(now)} requests failed with 5xx, ${against}`;
     case "rejected":

@@ -42,9 +42,14 @@ export const EventChoices = ({ ticked, formError }: { ticked: readonly string[];
               {nameOf(group)} <span class="quiet">{counted(kinds.length, "type")}</span>
             </legend>
             {kinds.map(({ type, description }) => (
-              <label class="check" title={description}>
-                <input type="checkbox" name={field.name} value={type} checked={ticked.includes(type)} />
-                <code>{type}</code>
+              <label class="check">
+                <input type="checkbox" name={field.name} value={type} checked={ticked.includes(type)} aria-label={type} />
+                <span>
+                  <a href={`/docs/events/${type}`}>
+                    <code>{type}</code>
+                  </a>
+                  <span class="help">{description}</span>
+                </span>
               </label>
             ))}
           </fieldset>

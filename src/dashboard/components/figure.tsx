@@ -50,7 +50,7 @@ export const Figure = ({
 );
 
 /** Renders how much of a limit is used, as a bar. */
-const Meter = ({ percentUsed }: { percentUsed: number }) => (
+export const Meter = ({ percentUsed }: { percentUsed: number }) => (
   <svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
     <rect class="track" width={100} height={6} />
     <rect class={percentUsed >= 100 ? "full" : percentUsed >= 80 ? "near" : "used"} width={Math.min(100, percentUsed)} height={6} />

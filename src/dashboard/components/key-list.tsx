@@ -1,12 +1,14 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
 import { newKeyPrefix, prefixOf } from "../../credentials/key-format.ts";
-import { type Key, statusOf } from "../../keys/key.ts";
+import type { Key } from "../../keys/key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
+import { percent } from "../../usage/percent.ts";
 import { integer } from "../format.ts";
 import { Columns, NumberCell } from "./columns.tsx";
+import { Meter } from "./figure.tsx";
 import { NameLink } from "./name-link.tsx";
 import { Sparkline } from "./sparkline.tsx";
-import { KeyState } from "./status.tsx";
+import { KeyCondition } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
 
 /**
@@ -65,7 +67,7 @@ export const KeyTable = ({
               <KeyText keyRow={key} />
             </td>
             <td>
-              <KeyState status={statusOf(key, now)} />
+              <KeyCondition keyRow={key} usage={usages.get(key.id)} now={now} />
             </td>
             <td data-label="Scopes" title={scopesInWords(key.scopes)}>
               {scopesInWords(key.scopes)}
@@ -92,6 +94,7 @@ export const KeyTable = ({
             </td>
             <NumberCell label="This hour">
               {integer(used)} / {integer(key.hourlyLimit)}
+              <Meter percentUsed={percent(used, key.hourlyLimit)} />
             </NumberCell>
             <td>
               <Sparkline counts={days.get(key.id) ?? noDays} />

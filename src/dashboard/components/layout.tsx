@@ -252,7 +252,9 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
         {visitor?.signedIn && (
           <form class="action" method="post" action="/logout">
             <span class="quiet">
-              <bdi>{visitor.signedIn.member.name}</bdi>
+              <a href="/settings#sessions">
+                <bdi>{visitor.signedIn.member.name}</bdi>
+              </a>
             </span>
             <button type="submit">Sign out</button>
           </form>

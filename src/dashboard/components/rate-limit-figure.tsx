@@ -11,7 +11,7 @@ import { Figure } from "./figure.tsx";
  * an empty string if the key is not expected to reach its limit in this hour.
  */
 function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string {
-  if (used >= limit) return ". The limit is used up, so requests are denied until then";
+  if (used >= limit) return ". The limit is used up, so requests are refused until then";
   const elapsed = hourMs - (resetsAt - now);
   const usedUpAt = now + ((limit - used) * elapsed) / Math.max(used, 1);
   // The first five minutes of an hour are too short for an estimate.
@@ -62,8 +62,8 @@ export const RateLimitFigure = ({
       <Figure
         name={name}
         href="/limits"
-        value={`${integer(denied)} denied`}
-        noChange="Requests that were denied with 429 in this period."
+        value={`${integer(denied)} refused`}
+        noChange="Requests that were refused with 429 in this period."
       />
     );
   if (highest === null)
@@ -75,13 +75,13 @@ export const RateLimitFigure = ({
     <Figure
       name={name}
       href={highest.keyId === null ? "/keys" : `/keys/${highest.keyId}`}
-      value={wholePercent(percent(highest.used, highest.limit))}
+      value={highest.used === 0 && denied > 0 ? `${integer(denied)} refused` : wholePercent(percent(highest.used, highest.limit))}
       percentUsed={percent(highest.used, highest.limit)}
       detail={`${integer(highest.used)} / ${integer(highest.limit)} per hour`}
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `${stateOfHour(highest, isOfKey, now)}.${nearestSentence(nearest, highest)}${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
+          : `${stateOfHour(highest, isOfKey, now)}.${nearestSentence(nearest, highest)}${denied > 0 ? ` Refused with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
       }
     />
   );

@@ -17,7 +17,11 @@ export const RecoveryCodes = ({ codes }: { codes: readonly string[] }) => (
       ))}
     </ol>
     <p>
-      <a class="button" download="recovery-codes.txt" href={`data:text/plain;charset=utf-8,${encodeURIComponent(`${codes.join("\n")}\n`)}`}>
+      <a
+        class="button main"
+        download="recovery-codes.txt"
+        href={`data:text/plain;charset=utf-8,${encodeURIComponent(`${codes.join("\n")}\n`)}`}
+      >
         Download
       </a>{" "}
       <button type="button" data-copy="[data-secret]" hidden>

@@ -1,12 +1,14 @@
 import { STATUS_CODES } from "node:http";
 import type { Child } from "hono/jsx";
 import type { z } from "zod";
-import type { KeyStatus } from "../../keys/key.ts";
+import type { RateLimit } from "../../guard/decision.ts";
+import { type Key, type KeyStatus, statusOf } from "../../keys/key.ts";
+import { dayMs } from "../../lib/time/clock.ts";
 import type { Attempt, Delivery } from "../../webhooks/deliveries/read-deliveries.ts";
 import type { AttemptCounts } from "../../webhooks/subscriptions/health.ts";
 import { type WebhookData, webhookData } from "../../webhooks/subscriptions/schemas.ts";
 import type { Webhook } from "../../webhooks/subscriptions/webhook.ts";
-import { integer } from "../format.ts";
+import { countdown, integer } from "../format.ts";
 import { Ahead } from "./time.tsx";
 
 // Every state has an icon, a word and a color. No state relies on color alone.
@@ -33,6 +35,23 @@ export const StatusCode = ({ status, count = 1 }: { status: number | null; count
 
 const keyTones: Record<KeyStatus, Tone> = { active: "good", disabled: "plain", expired: "warn", revoked: "bad" };
 export const KeyState = ({ status }: { status: KeyStatus }) => <State tone={keyTones[status]}>{status}</State>;
+
+/** How long before its end a key says that it expires. */
+const soonMs = 7 * dayMs;
+
+/** Renders the state of a key with what its owner should know: that its limit is used up, or that it expires soon. */
+export const KeyCondition = ({ keyRow, usage, now }: { keyRow: Key; usage: RateLimit | undefined; now: number }) => {
+  const status = statusOf(keyRow, now);
+  if (status !== "active") return <KeyState status={status} />;
+  if (usage && usage.used >= usage.limit) return <State tone="bad">limit used up, resets in {countdown(usage.resetsAt, now)}</State>;
+  if (keyRow.expiresAt !== null && keyRow.expiresAt - now <= soonMs)
+    return (
+      <State tone="warn">
+        expires <Ahead timeMs={keyRow.expiresAt} now={now} />
+      </State>
+    );
+  return <KeyState status={status} />;
+};
 
 export type WebhookStatus = z.infer<typeof WebhookData>["status"] | "degraded" | "not used yet";
 const webhookTones: Record<WebhookStatus, Tone> = {

@@ -142,7 +142,7 @@ function stepsOf({ entry, caused, deliveries, changes }: RequestDetails): Step[]
       tone: entry.admitted ? "good" : "bad",
       text: (
         <>
-          {entry.admitted ? "Admitted" : "Denied"}
+          {entry.admitted ? "Admitted" : "Refused"}
           {limitsOf(entry) && <span class="quiet">: {limitsOf(entry)}</span>}
         </>
       ),

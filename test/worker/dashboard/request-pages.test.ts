@@ -87,7 +87,7 @@ describe("The page of a request", () => {
     const overLimit = await openRequestPage(browser, requestIdOf(await call("GET", "/api/v1/tasks", { key })));
     expect(textOf(overLimit)).toContain("Raise the limit");
     // A denied request keeps the state of the limits.
-    expect(textOf(overLimit)).toContain("Denied : 1 of 1 per hour used");
+    expect(textOf(overLimit)).toContain("Refused : 1 of 1 per hour used");
   });
 
   it("says that the fix was made, or who can make it", async () => {

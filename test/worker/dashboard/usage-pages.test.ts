@@ -48,7 +48,7 @@ describe("The usage page", () => {
     const page = await get(`/usage?${span}`);
     const text = textOf(page);
     expect(text).toContain("Total Requests 90 +50.0% against 60");
-    expect(text).toMatch(/ \d\d:00 to \d\d:00: Test key , 30 requests denied, limit 150, against 0 a week before\./);
+    expect(text).toMatch(/ \d\d:00 to \d\d:00: Test key , 30 requests refused, limit 150, against 0 a week before\./);
     expect(page.text).toContain(`href="/activity?status=429&amp;key_id=${keyId}&amp;from=`);
     expect(text).toMatch(/By key .* Test key 70 77\.78% .* Other 20 22\.22%/);
     const [, ...rows] = (await get(`/usage.csv?${span}`)).text.trim().split("\r\n");

@@ -74,35 +74,20 @@ activityPages.get("/activity", needs("session"), async (c) => {
           </p>
         </div>
       )}
-      <form class="panel filter" method="get" action="/activity">
-        <FilterField name="method" label="Method">
-          <select id="method" name="method">
-            <Options of={[["", "any"], ...new Set([...methods, ...(query.method ? [query.method] : [])])]} chosen={query.method} />
-          </select>
-        </FilterField>
-        <FilterField
-          name="status"
-          label="Status"
-          value={query.status ?? c.req.query("status")}
-          list="statuses"
-          placeholder="4xx"
-          size={8}
-        />
-        <datalist id="statuses">
-          <Options of={statuses} />
-        </datalist>
-        <FilterField name="key_id" label="Key">
-          <select id="key_id" name="key_id">
-            <Options of={[["", "any"], ...otherKey, ...names]} chosen={query.key_id} />
-          </select>
-        </FilterField>
-        <FilterField name="path" label="Path" isWide value={query.path ?? c.req.query("path")} placeholder="/api/v1/usage" />
-        {query.route !== undefined && <input type="hidden" name="route" value={query.route} />}
-        <FilterField name="from" label="From (UTC)" type="datetime-local" step="any" value={inField(query.from)} />
-        <FilterField name="to" label="To (UTC)" type="datetime-local" step="any" value={inField(query.to)} />
-        <Submit>Filter</Submit>
-      </form>
       <div class="toolbar">
+        <form class="filters" method="get" action="/activity">
+          <label class="unseen" for="q">
+            Filter as text
+          </label>
+          <input
+            id="q"
+            name="q"
+            class="grow"
+            value={ignored.length > 0 && c.req.query("q") ? c.req.query("q") : asWords(query)}
+            placeholder="method:POST status:5xx"
+          />
+          <button type="submit">Apply</button>
+        </form>
         <nav class="filters" aria-label="Time range">
           {ranges(now).map(([name, from, to]) => (
             <a href={addressOf("/activity", { ...query, from, to })} aria-current={isChosen(query, from, to) ? "page" : undefined}>
@@ -116,23 +101,38 @@ activityPages.get("/activity", needs("session"), async (c) => {
           here={query.status === "none" ? "not reported" : query.status}
           tabs={statuses.map((each) => [each === "none" ? "not reported" : each, addressOf("/activity", { ...query, status: each })])}
         />
-        <details class="as-text" open={ignored.length > 0}>
-          <summary>Filter as text</summary>
-          <form class="filters" method="get" action="/activity">
-            <label class="unseen" for="q">
-              As text
-            </label>
-            <input
-              id="q"
-              name="q"
-              class="grow"
-              value={ignored.length > 0 && c.req.query("q") ? c.req.query("q") : asWords(query)}
-              placeholder="method:POST status:5xx"
-            />
-            <button type="submit">Apply</button>
-          </form>
-        </details>
       </div>
+      <details class="all-filters" open={chips.length > 0}>
+        <summary>Filters</summary>
+        <form class="panel filter" method="get" action="/activity">
+          <FilterField name="method" label="Method">
+            <select id="method" name="method">
+              <Options of={[["", "any"], ...new Set([...methods, ...(query.method ? [query.method] : [])])]} chosen={query.method} />
+            </select>
+          </FilterField>
+          <FilterField
+            name="status"
+            label="Status"
+            value={query.status ?? c.req.query("status")}
+            list="statuses"
+            placeholder="4xx"
+            size={8}
+          />
+          <datalist id="statuses">
+            <Options of={statuses} />
+          </datalist>
+          <FilterField name="key_id" label="Key">
+            <select id="key_id" name="key_id">
+              <Options of={[["", "any"], ...otherKey, ...names]} chosen={query.key_id} />
+            </select>
+          </FilterField>
+          <FilterField name="path" label="Path" isWide value={query.path ?? c.req.query("path")} placeholder="/api/v1/usage" />
+          {query.route !== undefined && <input type="hidden" name="route" value={query.route} />}
+          <FilterField name="from" label="From (UTC)" type="datetime-local" step="any" value={inField(query.from)} />
+          <FilterField name="to" label="To (UTC)" type="datetime-local" step="any" value={inField(query.to)} />
+          <Submit>Filter</Submit>
+        </form>
+      </details>
       {chips.length > 0 && (
         <ul class="chips" aria-label="Filters">
           {chips.map(({ name, value, without }) => (
@@ -149,11 +149,14 @@ activityPages.get("/activity", needs("session"), async (c) => {
           </li>
         </ul>
       )}
+      <a class="skip" href="#requests">
+        Skip to the requests
+      </a>
       {!isReversed && <LogChart query={query} {...chart} />}
       {isNewest && <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />}
       <p class="unseen" aria-live="polite" data-news-aloud />
       <div class={open === undefined ? "log" : "log with-side"} data-log={here}>
-        <section class="panel" aria-label="Requests">
+        <section class="panel" id="requests" tabindex={-1} aria-label="Requests">
           {entries.length === 0 ? (
             <Empty>
               {next !== null && lookedBackTo !== null ? (

@@ -7,6 +7,7 @@ import { Columns } from "../../components/columns.tsx";
 import { FilterField, Submit } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Empty } from "../../components/notice.tsx";
+import { SettingsTabs } from "../../components/settings-tabs.tsx";
 import { Moment } from "../../components/time.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
 import { csvHeaders, csvOf, csvTitle, readRows } from "../../csv.ts";
@@ -49,6 +50,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
       ),
     },
     <>
+      <SettingsTabs c={c} here="Audit" />
       <form class="panel filter" method="get" action="/settings/audit">
         <FilterField name="action" label="Action" value={filter.action} placeholder="key.created" />
         <FilterField name="actor" label="By" value={filter.actor} placeholder="member" />

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { readLiveUsages } from "../../../admission/rate-limit-usage.ts";
+import { maskKeys } from "../../../credentials/mask-keys.ts";
 import { requestOrigin } from "../../../http/request-url.ts";
 import { createKey } from "../../../keys/create-key.ts";
 import { type Key, keyStatuses } from "../../../keys/key.ts";
@@ -40,16 +41,22 @@ keysPages.get("/keys", needs("session"), async (c) => {
   const context = await snapshotContext(c);
   const { now } = context;
   const status = keyStatuses.find((each) => each === c.req.query("status"));
+  const text = (c.req.query("q") ?? "").trim().slice(0, 200);
   const [keys, days, usages] = await Promise.all([
-    listKeys(context, { statuses: status && [status], after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
+    listKeys(context, { statuses: status && [status], text, after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
     // If the log's database is not available, show the table without daily requests.
     readDailyRequests(context, 7).catch(() => new Map<string, number[]>()),
     // If a guard does not respond, show the table without the usage of this hour.
     readLiveUsages(context).catch(() => []),
   ]);
   const byKey = new Map(usages.map((usage) => [usage.keyId ?? "", usage]));
-  const shown = keys.slice(0, shownAtOnce);
-  const last = shown.at(-1);
+  const last = keys[shownAtOnce - 1];
+  const byLastUse = (one: Key, other: Key) => (other.lastUsedAt ?? 0) - (one.lastUsedAt ?? 0);
+  const shown = keys.slice(0, shownAtOnce).toSorted(byLastUse);
+  const query = (more: Record<string, string>) => {
+    const all = new URLSearchParams({ ...(status && { status }), ...(text && { q: maskKeys(text) }), ...more });
+    return all.size === 0 ? "/keys" : `/keys?${all}`;
+  };
   const isUnused = (key: Key) => isLongUnused(key, now);
   const [unused, others] = [shown.filter(isUnused), shown.filter((key) => !isUnused(key))];
   return showPage(
@@ -69,12 +76,21 @@ keysPages.get("/keys", needs("session"), async (c) => {
         label="Keys by status"
         here={status ?? "all"}
         tabs={[["all", "/keys"], ...keyStatuses.map((each) => [each, `/keys?status=${each}`] as const)]}
-      />
+      >
+        <form class="inline" method="get" action="/keys">
+          {status && <input type="hidden" name="status" value={status} />}
+          <label class="unseen" for="q">
+            Name, beginning or last four characters of a key
+          </label>
+          <input id="q" name="q" type="search" value={maskKeys(text)} placeholder="Name or last four" autocomplete="off" />
+          <button type="submit">Filter</button>
+        </form>
+      </Tabs>
       {shown.length === 0 ? (
         <Empty>
-          {status ? (
+          {status || text ? (
             <>
-              No key is {status}. <a href="/keys">Show all keys</a>
+              {text ? "No key matches." : `No key is ${status}.`} <a href="/keys">Show all keys</a>
             </>
           ) : (
             <>
@@ -96,7 +112,7 @@ keysPages.get("/keys", needs("session"), async (c) => {
       )}
       {keys.length > shownAtOnce && last && (
         <p class="pages">
-          <a href={`/keys?${new URLSearchParams({ ...(status && { status }), after: `${last.createdAt}.${last.id}` })}`}>Older keys</a>
+          <a href={query({ after: `${last.createdAt}.${last.id}` })}>Older keys</a>
         </p>
       )}
     </>,

@@ -34,12 +34,12 @@ export const Attention = ({
         <li class="bad">
           {nearest.key === null ? (
             <>
-              <a href="/limits">All keys together</a> have used up their limit per {nearest.per}, so all requests are denied
+              <a href="/limits">All keys together</a> have used up their limit per {nearest.per}, so all requests are refused
             </>
           ) : (
             <>
               <NameLink href={`/keys/${nearest.key.id}`} name={nearest.key.name} /> has used up its limit per {nearest.per}, so its requests
-              are denied
+              are refused
             </>
           )}{" "}
           {nearest.per === "hour" ? (

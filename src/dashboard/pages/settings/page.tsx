@@ -9,10 +9,11 @@ import { teamName } from "../../../lib/settings.ts";
 import { needs } from "../../access/needs.ts";
 import { visitorMay } from "../../access/permissions.tsx";
 import { Fact } from "../../components/fact.tsx";
-import { Action, ButtonLink, Options, Submit, TextField } from "../../components/fields.tsx";
+import { Action, Options, Submit, TextField } from "../../components/fields.tsx";
 import { PageScript, showPage } from "../../components/layout.tsx";
 import { MemberTable } from "../../components/members.tsx";
 import { Alert, Done, Empty } from "../../components/notice.tsx";
+import { SettingsTabs } from "../../components/settings-tabs.tsx";
 import { SessionsPanel, SignInPanel } from "../../components/sign-in-panels.tsx";
 import { Ahead, Moment } from "../../components/time.tsx";
 import { type PageContext, type PageEnv, returnUrlOf, roleOf } from "../../context.ts";
@@ -69,7 +70,6 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
       title: "Settings",
       section: "Settings",
       status: formError ? 422 : 200,
-      action: visitorMay(c, "audit") && <ButtonLink href="/settings/audit">Audit log</ButtonLink>,
     },
     <>
       {outcome && (
@@ -85,6 +85,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         </Done>
       )}
       <Alert formError={formError} />
+      <SettingsTabs c={c} here="Members" />
       <section class="panel" aria-labelledby="members">
         <h2 id="members">Members</h2>
         {members.length === 0 ? (

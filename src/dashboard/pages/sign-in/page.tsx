@@ -3,12 +3,12 @@ import { originOf } from "../../../http/client-address.ts";
 import { urlOf } from "../../../http/request-url.ts";
 import { openSession, type Proof } from "../../../identity/sessions.ts";
 import { authenticationOptions, verifyAuthentication } from "../../../identity/webauthn.ts";
-import { teamName } from "../../../lib/settings.ts";
+import { brand, teamName } from "../../../lib/settings.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../../monitoring/sign-in-failures.ts";
 import { relyingParty } from "../../access/relying-party.ts";
 import { setSession } from "../../access/session-cookie.ts";
 import { Submit } from "../../components/fields.tsx";
-import { NoticePage, PageScript } from "../../components/layout.tsx";
+import { BackLink, NoticePage, PageScript, SupportLink } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
 import { type FormError, readForm } from "../../forms.ts";
@@ -52,7 +52,15 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: SignInOptions)
       <p>
         <a href={`/login/recovery?return_to=${encodeURIComponent(returnTo)}`}>Use a recovery code</a>
       </p>
-      <p class="quiet">Cannot sign in? An owner or admin of the account can invite you. Ask {teamName} for a new setup link.</p>
+      <p class="quiet">
+        Cannot sign in? An owner or admin of the account can invite you. Ask {teamName} for a new setup link.{" "}
+        <SupportLink>Contact support</SupportLink>
+      </p>
+      {brand.appUrl !== "" && (
+        <p>
+          <BackLink to={brand.appUrl} />
+        </p>
+      )}
       {c.get("isLocal") && <p class="quiet">Without --sign-in, this overview belongs to every user and program of this machine.</p>}
     </NoticePage>,
     formError ? 403 : 200,

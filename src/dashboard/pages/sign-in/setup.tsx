@@ -109,9 +109,7 @@ setupPages.post("/setup", async (c) => {
         <p role="status">You have joined the account, and you are signed in.</p>
         <RecoveryCodes codes={claimed.codes} />
         <p>
-          <ButtonLink kind="main" href="/">
-            I have saved the codes: go to the overview
-          </ButtonLink>
+          <ButtonLink href="/">I have saved the codes: go to the overview</ButtonLink>
         </p>
       </NoticePage>,
     );
