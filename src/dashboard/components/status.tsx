@@ -67,8 +67,8 @@ export const WebhookState = ({ status }: { status: WebhookStatus }) => <State to
 const healthyShare = 0.9;
 
 /**
- * Returns the status of a webhook for the overview. An active webhook that has got no event but tests is not used yet. A webhook is degraded if its latest delivery succeeded, but more than a tenth of its latest
- * attempts failed.
+ * Returns the status of a webhook for the overview. An active webhook that has got no event but tests is not used yet. A webhook is degraded if its
+ * latest delivery succeeded, but more than a tenth of its latest attempts failed.
  */
 export function webhookStatus(webhook: Webhook, { attempts, succeeded }: AttemptCounts): WebhookStatus {
   const { status } = webhookData(webhook);
