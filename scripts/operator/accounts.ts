@@ -80,9 +80,15 @@ export const accounts: Record<string, Command> = {
     (body) => `While a guard cannot be reached: ${body.on_unavailable}.`,
   ),
   suspend: action({
-    form: "suspend ID",
+    form: "suspend ID [--reason TEXT]",
     what: "deny requests with the account's keys, hold its deliveries, and let its members only read",
-    send: (given) => given.client.call("POST", `/accounts/${at(given, 0)}/suspend`),
+    options: { reason: "string" },
+    send: (given) =>
+      given.client.call(
+        "POST",
+        `/accounts/${at(given, 0)}/suspend`,
+        given.options.reason === undefined ? undefined : { reason: given.options.reason },
+      ),
     said: ({ keys }) => `Suspended. Requests with the account's keys are now denied (${counted(keys, "key")}).`,
   }),
   resume: action({

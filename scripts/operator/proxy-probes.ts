@@ -149,7 +149,7 @@ export const probes: readonly Probe[] = [
   header("Range", "bytes=0-"),
   header("Forwarded", "for=127.0.0.1;host=localhost"),
   // The local runtime of the Worker takes its URL from this header, and other runtimes have headers of their own.
-  header("MF-Original-URL", "http://x/health"),
+  header("MF-Original-URL", "http://x/robots.txt"),
   header("MF-Original-URL", "http://x/team/v1/verify/forward/?missing=pass"),
   ...["overview.attacker.example", "localhost", "127.0.0.1:1"].map((host) => header("Host", host)),
   withHeaders("a WebSocket", ...upgrade),

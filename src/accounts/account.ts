@@ -52,6 +52,7 @@ export function newAccount(
     sampleUntil: null,
     createdAt: now,
     suspendedAt: null,
+    suspensionReason: null,
   };
 }
 

@@ -32,7 +32,7 @@ export const changesSuspension = (accountId: string, suspendedAt: number | null)
 
 /**
  * Returns an SQL statement that suspends an account. If `suspendedAt` is null, the statement resumes the account instead. If the statement
- * changes the account, it returns the id of the account.
+ * changes the account, it returns the id of the account. `suspensionReason`: what its members read.
  */
-export const setSuspension = (db: Db, accountId: string, suspendedAt: number | null) =>
-  db.update(accounts).set({ suspendedAt }).where(canChange(accountId, suspendedAt)).returning({ id: accounts.id });
+export const setSuspension = (db: Db, accountId: string, suspendedAt: number | null, suspensionReason: string | null = null) =>
+  db.update(accounts).set({ suspendedAt, suspensionReason }).where(canChange(accountId, suspendedAt)).returning({ id: accounts.id });

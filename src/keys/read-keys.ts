@@ -31,8 +31,8 @@ const isListed = (accountId: string, status: KeyStatus | undefined, now: number)
 };
 
 /**
- * Returns an SQL condition that selects the keys that a text names. The text can be a part of the name, the beginning of the public part, the last four
- * characters, both of them as pages show a key, or a whole secret key.
+ * Returns an SQL condition that selects the keys that a text names. The text can be a part of the name, the beginning of the public part, or the last
+ * four characters. It can also be both of them, as pages show a key, or a whole secret key.
  */
 function isNamed(text: string): SQL {
   const id = idInKey(text);

@@ -92,11 +92,14 @@ export const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "accoun
 
 /**
  * Suspends an account. After the promise resolves, the account's keys are denied, its deliveries are paused, and its members cannot change
- * anything. An account that is already suspended stays suspended. Throws `not_found` or `unavailable`. Returns the number of keys that were
- * pushed to their guards.
+ * anything. An account that is already suspended stays as it is. `reason`: what its members read. Throws `not_found` or `unavailable`. Returns the
+ * number of keys that were pushed to their guards.
  */
-export const suspendAccount = (operatorContext: OperatorContext & { guards: Guards }, accountId: string): Promise<number> =>
-  changeSuspension(operatorContext, accountId, operatorContext.now);
+export const suspendAccount = (
+  operatorContext: OperatorContext & { guards: Guards },
+  accountId: string,
+  reason: string | null = null,
+): Promise<number> => changeSuspension(operatorContext, accountId, operatorContext.now, reason);
 
 /**
  * Resumes a suspended account. A paused delivery resumes when the delivery is due. The errors and the result are the same as for
@@ -109,6 +112,7 @@ async function changeSuspension(
   operatorContext: OperatorContext & { guards: Guards },
   accountId: string,
   suspendedAt: number | null,
+  reason: string | null = null,
 ): Promise<number> {
   const { db, now } = operatorContext;
   const account = await readAccount(db, accountId);
@@ -123,7 +127,7 @@ async function changeSuspension(
       statements: {
         versions: raiseVersions(db, accountId, now, when),
         portal: suspendedAt === null ? [] : endPortalAccess(db, accountId, { when }),
-        suspension: setSuspension(db, accountId, suspendedAt),
+        suspension: setSuspension(db, accountId, suspendedAt, reason),
       },
       when,
     },

@@ -50,7 +50,7 @@ it("Making a key and calling the API takes at most four clicks", async () => {
   await page.getByText("Copied.").waitFor();
   const key = (await page.evaluate("navigator.clipboard.readText()")) as string;
   const command = (await page.getByLabel("In curl", { exact: true }).textContent()) ?? "";
-  const [, url = ""] = /curl (\S+)/.exec(command) ?? [];
+  const [, url = ""] = /curl "?([^\s"]+)/.exec(command) ?? [];
   expect((await fetch(url, { headers: { Authorization: `Bearer ${key}` } })).status).toBe(200);
   await page.getByText("The first request is here").waitFor();
   expect(clicks).toBeLessThanOrEqual(4);

@@ -302,7 +302,7 @@ describe("operator check-proxy", () => {
     expect(faults).toContain("the header Connection: X-Verified-Account | a good key | x-verified-account is missing");
     expect(faults.some((fault) => /^the header X_Verified_Account: acc_forged \| a good key \| .*acc_forged/.test(fault))).toBe(true);
     // The local runtime answered for another path, and Caddy took every 2xx for a decision.
-    expect(faults).toContain("the header MF-Original-URL: http://x/health | no key | the request reaches your API");
+    expect(faults).toContain("the header MF-Original-URL: http://x/robots.txt | no key | the request reaches your API");
     expect(faults.some((fault) => /^the header X~Verified~Account: acc_forged \| a good key \| .*acc_forged/.test(fault))).toBe(true);
     expect(sent).toBeLessThan(5 * probes.length);
     await proxy.stop();

@@ -176,7 +176,13 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
         <Note isBad>
           <p>
             This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />. Its keys are refused, its deliveries are
-            held, and nothing can be changed. Ask {teamName} to resume the account. <SupportLink>Contact support</SupportLink>
+            held, and nothing can be changed.{" "}
+            {visitor.account.suspensionReason !== null && (
+              <>
+                Reason: <bdi>{visitor.account.suspensionReason}</bdi>{" "}
+              </>
+            )}
+            Ask {teamName} to resume the account. <SupportLink>Contact support</SupportLink>
           </p>
         </Note>
       )}

@@ -2,9 +2,10 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { defaultQuotaBytes, maxStored, storedNames } from "../../accounts/storage.ts";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
-import { body, get, post, put, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body, get, optionalBody, post, put, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
+import { visibleText } from "../../lib/inputs/values.ts";
 import { changeStorageQuota, makeOwnerLink, readStorage, resumeAccount, suspendAccount } from "../../lifecycle/accounts.ts";
 import { requireNotErased } from "../../lifecycle/erase-account.ts";
 import { operatorContext, setupUrl } from "../context.ts";
@@ -27,10 +28,23 @@ const suspend = createRoute({
   description:
     "Denies requests with the account's keys, holds its deliveries, and lets its members only read. It is active when the response is sent.",
   ...operation,
+  request: {
+    params: accountPath,
+    body: optionalBody(
+      z.strictObject({
+        reason: visibleText(1, 500)
+          .optional()
+          .meta({ description: "What the members of the account read.", example: "The invoice of October is open." }),
+      }),
+    ),
+  },
   responses: teamResult("The account is suspended.", reached),
 });
 
-routes.openapi(suspend, async (c) => respondJson(c, { keys: await suspendAccount(operatorContext(c), c.req.valid("param").id) }, 200));
+routes.openapi(suspend, async (c) => {
+  const { reason = null } = c.req.valid("json") ?? {};
+  return respondJson(c, { keys: await suspendAccount(operatorContext(c), c.req.valid("param").id, reason) }, 200);
+});
 
 const resume = createRoute({
   ...post("/accounts/{id}/resume", "resumeAccount", "Resume an account"),

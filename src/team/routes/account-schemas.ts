@@ -42,6 +42,7 @@ export const AccountData = z
     storage_quota_bytes: z.int().meta({ description: "The storage quota in the main database, in bytes.", example: 104857600 }),
     activity_database: z.string().meta({ description: "The database of the request log.", example: "ACTIVITY_0" }),
     log_writer: z.int().meta({ description: "The number of the log writer.", example: 0 }),
+    suspension_reason: stringOrNull.meta({ description: "What the members read about the suspension, or null.", example: null }),
     suspended_at: time.nullable().meta({ description: "The time when the account was suspended, or null." }),
     created_at: time.meta({ description: "The time when the account was created." }),
   })
@@ -67,6 +68,7 @@ export const accountData = (account: Account): z.infer<typeof AccountData> => ({
   storage_quota_bytes: account.storageQuotaBytes ?? defaultQuotaBytes,
   activity_database: databaseOf(account.logWriter),
   log_writer: numberOf(account.logWriter),
+  suspension_reason: account.suspensionReason,
   suspended_at: isoOrNull(account.suspendedAt),
   created_at: iso(account.createdAt),
 });

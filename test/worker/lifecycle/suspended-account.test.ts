@@ -93,3 +93,15 @@ describe("A suspended account", () => {
     expect(await tryKey(key)).toBe("account_suspended");
   });
 });
+
+it("A suspended account shows its members since when and why, and the reason ends with the suspension", async () => {
+  const { accountId } = await makeTenant();
+  const owner = await makePerson(accountId);
+  const reason = "The invoice of October is <b>open</b>.";
+  expect((await operate("POST", `/accounts/${accountId}/suspend`, { reason })).status).toBe(200);
+  const { text } = await owner.get("/");
+  expect(text).toContain("Reason: <bdi>The invoice of October is &lt;b&gt;open&lt;/b&gt;.</bdi>");
+  expect((await operate("GET", `/accounts/${accountId}`)).body.suspension_reason).toBe(reason);
+  await operate("POST", `/accounts/${accountId}/resume`);
+  expect((await operate("GET", `/accounts/${accountId}`)).body.suspension_reason).toBeNull();
+});

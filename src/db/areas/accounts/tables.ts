@@ -91,6 +91,8 @@ export const accounts = sqliteTable(
     createdAt: integer("created_at").notNull(),
     /** The time when the operator suspended the account. The value is null if the account is not suspended. */
     suspendedAt: integer("suspended_at"),
+    /** Why the team has suspended the account, in words for its members. Null if it says nothing. */
+    suspensionReason: text("suspension_reason"),
   },
   (table) => [
     uniqueIndex("accounts_by_external_id").on(table.externalId),

@@ -1,0 +1,1 @@
+ALTER TABLE `accounts` ADD `suspension_reason` text;
