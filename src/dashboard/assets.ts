@@ -3,9 +3,9 @@
 /** The paths of the files that pages load. The name of a file changes with its content. */
 export const assets = {
   "console.js": "/assets/console.KQNLVQ3L.js",
-  "log.js": "/assets/log.LYV46E5V.js",
-  "overview.js": "/assets/overview.MU6YR5FF.js",
+  "log.js": "/assets/log.Y6W54TXW.js",
+  "overview.js": "/assets/overview.6LQUEAWI.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
   "reference.js": "/assets/reference.GCWL52FH.js",
-  "style.css": "/assets/style.DJBG57A2.css",
+  "style.css": "/assets/style.I5GB2CQW.css",
 } as const;

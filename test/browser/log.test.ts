@@ -47,21 +47,7 @@ describe("The log", () => {
     );
   });
 
-  it("opens a request beside the list with its own address, which the back button closes and a reload keeps", async () => {
-    await onLog(async (page) => {
-      await page.getByRole("link", { name: "/api/v1/tasks/none" }).click();
-      await page.getByRole("heading", { name: "Why this was refused" }).waitFor();
-      expect(new URL(page.url()).searchParams.get("open")).toMatch(/^req_/);
-      expect(await page.locator(".activity tbody tr").count()).toBeGreaterThan(3);
-      await page.reload();
-      await page.getByRole("heading", { name: "Why this was refused" }).waitFor();
-      await page.goBack();
-      await page.locator("#side").waitFor({ state: "hidden" });
-      expect(new URL(page.url()).search).toBe("");
-    });
-  });
-
-  it("shows times of the list and of the open request in local time, and copies the id of the open request", async () => {
+  it("shows times of the list and of a request in local time, and copies the id of the request", async () => {
     await onLog(
       async (page) => {
         await page.getByRole("button", { name: "local time" }).click();
@@ -79,19 +65,18 @@ describe("The log", () => {
         await page.setViewportSize({ width: 1280, height: 900 });
         expect(await page.evaluate("getComputedStyle(document.querySelector('.log-time'), '::after').content")).toBe("none");
         await page.locator(".activity a.whole").first().click();
-        const moment = page.locator("#side time.moment").first();
+        const moment = page.locator("main time.moment").first();
         await moment.waitFor();
-        expect(await page.evaluate(cut)).toBe(0);
         expect(await moment.textContent()).toMatch(/ UTC\+9$/);
         await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-        await page.locator("#side").getByRole("button", { name: "Copy" }).first().click();
-        await page.locator("#side").getByText("Copied.").waitFor();
+        await page.locator("main").getByRole("button", { name: "Copy" }).first().click();
+        await page.locator("main").getByText("Copied.").first().waitFor();
       },
       { zone: "Asia/Tokyo" },
     );
   });
 
-  it("is read with J, K, Enter and Esc", async () => {
+  it("is read with J, K and Enter", async () => {
     await onLog(async (page) => {
       const focused = () => page.evaluate("document.activeElement.closest('tr')?.dataset.id ?? null") as Promise<string | null>;
       await page.keyboard.press("j");
@@ -102,53 +87,8 @@ describe("The log", () => {
       await page.keyboard.press("k");
       expect(await focused()).toBe(first);
       await page.keyboard.press("Enter");
-      await page.locator("#side h2#beside").waitFor();
-      expect(new URL(page.url()).searchParams.get("open")).toBe(first);
-      await page.keyboard.press("j");
-      await vi.waitFor(() => expect(new URL(page.url()).searchParams.get("open")).toBe(second));
-      await page.keyboard.press("Escape");
-      await page.locator("#side").waitFor({ state: "hidden" });
-      expect(new URL(page.url()).searchParams.get("open")).toBeNull();
-    });
-  });
-
-  it("marks the row of a request at once, and breaks off the request before it if the reader goes on", async () => {
-    await onLog(async (page) => {
-      const held: (() => void)[] = [];
-      await page.route(/[?&]open=/, async (route) => {
-        await new Promise<void>((resolve) => held.push(resolve));
-        await route.continue().catch(() => {});
-      });
-      const brokenOff: string[] = [];
-      page.on("requestfailed", (request) => brokenOff.push(new URL(request.url()).searchParams.get("open") ?? ""));
-      const ids = (await page.evaluate("[...document.querySelectorAll('.activity tr[data-id]')].map((row) => row.dataset.id)")) as string[];
-      const marked = () => page.evaluate("[...document.querySelectorAll('.activity tr.chosen')].map((row) => row.dataset.id)");
-      const links = page.locator(".activity a.whole");
-      await links.nth(0).click();
-      expect(await marked()).toEqual([ids[0]]);
-      await links.nth(1).click();
-      expect(await marked()).toEqual([ids[1]]);
-      await vi.waitFor(() => expect([brokenOff, held.length]).toEqual([[ids[0]], 2]));
-      for (const go of held) go();
-      await page.locator("#side h2#beside").waitFor();
-      expect(new URL(page.url()).searchParams.get("open")).toBe(ids[1]);
-      expect(await marked()).toEqual([ids[1]]);
-    });
-  });
-
-  it("takes a span of time by dragging over the histogram", async () => {
-    await onLog(async (page) => {
-      const box = await page.locator("[data-select] .area").boundingBox();
-      if (!box) throw new Error("the histogram has no size");
-      const middle = box.y + box.height / 2;
-      const barWidth = box.width / 24;
-      await page.mouse.move(box.x + 20.5 * barWidth, middle);
-      await page.mouse.down();
-      await page.mouse.move(box.x + 22.5 * barWidth, middle);
-      await page.mouse.up();
-      await page.waitForURL(/from=/);
-      const { searchParams } = new URL(page.url());
-      expect((Date.parse(searchParams.get("to") ?? "") - Date.parse(searchParams.get("from") ?? "")) / 3_600_000).toBe(3);
+      await page.getByRole("heading", { name: "Trace" }).waitFor();
+      expect(new URL(page.url()).pathname).toBe(`/activity/${first}`);
     });
   });
 

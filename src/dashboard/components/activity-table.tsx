@@ -22,21 +22,18 @@ const DurationBar = ({ durationMs }: { durationMs: number }) => (
 );
 
 /**
- * Renders a table of logged requests. `brief` omits the duration and the exact time. `isOfKey` omits the key. `open`: the id of the request whose details
- * are shown beside the list.
+ * Renders a table of logged requests. `brief` omits the duration and the exact time. `isOfKey` omits the key.
  */
 export const ActivityTable = ({
   entries,
   now,
   brief = false,
   isOfKey = false,
-  open,
 }: {
   entries: readonly ReadEntry[];
   now: number;
   brief?: boolean;
   isOfKey?: boolean;
-  open?: string | undefined;
 }) => {
   return (
     <table class={brief ? "cards activity brief" : "cards activity"}>
@@ -52,12 +49,12 @@ export const ActivityTable = ({
       />
       <tbody>
         {entries.map((entry) => (
-          <tr class={entry.id === open ? "row chosen" : "row"} data-id={entry.id}>
+          <tr class="row" data-id={entry.id}>
             <td>
               <code>{entry.method}</code>
             </td>
             <th scope="row" class="path">
-              <a class="whole" href={`/activity/${entry.id}`} title={entry.path} aria-current={entry.id === open ? "true" : undefined}>
+              <a class="whole" href={`/activity/${entry.id}`} title={entry.path}>
                 <code>{entry.path}</code>
               </a>
             </th>

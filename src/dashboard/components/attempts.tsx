@@ -1,4 +1,4 @@
-import type { Child, PropsWithChildren } from "hono/jsx";
+import type { PropsWithChildren } from "hono/jsx";
 import type { Attempt, Delivery, WithAttempts } from "../../webhooks/deliveries/read-deliveries.ts";
 import { attemptsAfter, maxAttempts } from "../../webhooks/deliveries/schedule.ts";
 import { counted, integer } from "../format.ts";
@@ -145,76 +145,4 @@ export const AttemptResult = ({ id, made, what, waiting, call, children }: Props
     )}
     {made && children && <p class="buttons">{children}</p>}
   </div>
-);
-
-/**
- * Renders two attempts of a delivery side by side and marks the differences. `chosen` contains the numbers of the two attempts. The first
- * attempt of a delivery has the number 1.
- */
-export const ComparedAttempts = ({ delivery, chosen, isOpen }: { delivery: WithAttempts; chosen: [number, number]; isOpen: boolean }) => {
-  const { attempts } = delivery;
-  const [a, b] = chosen.map((number) => attempts[number - 1]);
-  if (attempts.length < 2) return null;
-  return (
-    <details class="panel" id="compare" open={isOpen}>
-      <summary>Compare two attempts</summary>
-      <form class="filters" method="get" action={`/deliveries/${delivery.id}#compare`}>
-        {(["attempt", "with"] as const).map((name, place) => (
-          <>
-            <label for={`compare-${name}`}>{name === "attempt" ? "Attempt" : "with attempt"}</label>
-            <select id={`compare-${name}`} name={name}>
-              {attempts.map((_, index) => (
-                <option value={index + 1} selected={chosen[place] === index + 1}>
-                  {index + 1}
-                </option>
-              ))}
-            </select>
-          </>
-        ))}
-        <button type="submit">Compare</button>
-      </form>
-      {a && b && (
-        <section class="scroll" tabindex={0} aria-label="Two attempts compared, as a table">
-          <table class="cards compared">
-            <thead>
-              <tr>
-                <td />
-                {chosen.map((number) => (
-                  <th scope="col">Attempt {number}</th>
-                ))}
-                <th scope="col">Same?</th>
-              </tr>
-            </thead>
-            <tbody>
-              <Compared numbers={chosen} name="When" is={[<Moment timeMs={a.at} />, <Moment timeMs={b.at} />]} />
-              <Compared numbers={chosen} name="Result" is={[resultOf(a), resultOf(b)]} isSame={resultOf(a) === resultOf(b)} />
-              <Compared numbers={chosen} name="Took" is={[`${integer(a.durationMs)} ms`, `${integer(b.durationMs)} ms`]} />
-              <Compared
-                numbers={chosen}
-                name="Headers"
-                is={[<pre>{headersOf(a) || "none"}</pre>, <pre>{headersOf(b) || "none"}</pre>]}
-                isSame={headersOf(a) === headersOf(b)}
-              />
-              <Compared
-                numbers={chosen}
-                name="Body"
-                is={[<pre>{a.responseBody || "none"}</pre>, <pre>{b.responseBody || "none"}</pre>]}
-                isSame={a.responseBody === b.responseBody}
-              />
-            </tbody>
-          </table>
-        </section>
-      )}
-    </details>
-  );
-};
-
-const Compared = ({ name, numbers, is, isSame }: { name: string; numbers: [number, number]; is: [Child, Child]; isSame?: boolean }) => (
-  <tr>
-    <th scope="row">{name}</th>
-    {is.map((each, place) => (
-      <td data-label={`Attempt ${numbers[place]}:`}>{each}</td>
-    ))}
-    <td>{isSame === undefined ? null : isSame ? <span class="quiet">= the same</span> : <strong>≠ different</strong>}</td>
-  </tr>
 );

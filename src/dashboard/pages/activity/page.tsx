@@ -3,7 +3,6 @@ import { iso } from "../../../lib/time/clock.ts";
 import { listActivity } from "../../../log/read/read-activity.ts";
 import { needs } from "../../access/needs.ts";
 import { ActivityTable } from "../../components/activity-table.tsx";
-import { Beside } from "../../components/beside.tsx";
 import { ButtonLink, FilterField, Options, Submit } from "../../components/fields.tsx";
 import { PageScript, PauseButton, showPage } from "../../components/layout.tsx";
 import { LogChart } from "../../components/log-chart.tsx";
@@ -27,13 +26,10 @@ export const activityPages = new Hono<PageEnv>();
 activityPages.get("/activity", needs("session"), async (c) => {
   const { now, query, ignored, isReversed, after, pagesBefore, list, keys, chart } = await readActivityPage(c);
   const { entries, next, lookedBackTo, asOf } = list;
-  const opened = c.req.query("open");
-  const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
   const names = namesOf(keys);
   const otherKey = query.key_id === undefined || names.has(query.key_id) ? [] : [query.key_id];
   const chips = chipsOf(query, names);
   const newest = entries[0]?.id;
-  const here = addressOf("/activity", query, { after, before: pagesBefore.join(".") || undefined });
   // Nothing is newer than an older page, or than a time that is over.
   const isNewest = after === undefined && (query.to === undefined || query.to > now);
   return showPage(
@@ -155,31 +151,26 @@ activityPages.get("/activity", needs("session"), async (c) => {
       {!isReversed && <LogChart query={query} {...chart} />}
       {isNewest && <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />}
       <p class="unseen" aria-live="polite" data-news-aloud />
-      <div class={open === undefined ? "log" : "log with-side"} data-log={here}>
-        <section class="panel" id="requests" tabindex={-1} aria-label="Requests">
-          {entries.length === 0 ? (
-            <Empty>
-              {next !== null && lookedBackTo !== null ? (
-                <>
-                  Nothing matches since <Moment timeMs={lookedBackTo} />.{" "}
-                  <a href={addressOf("/activity", query, { after: next })}>Look further back</a>
-                </>
-              ) : chips.length > 0 ? (
-                <>
-                  Nothing matches. <a href="/activity">Clear the filter</a>
-                </>
-              ) : (
-                <>No requests yet. The page will announce the first request.</>
-              )}
-            </Empty>
-          ) : (
-            <ActivityTable entries={entries} now={now} open={open} />
-          )}
-        </section>
-        <aside id="side" class="side" aria-labelledby={open === undefined ? undefined : "beside"} hidden={open === undefined}>
-          {open !== undefined && <Beside c={c} id={open} closed={here} now={now} />}
-        </aside>
-      </div>
+      <section class="panel" id="requests" tabindex={-1} aria-label="Requests">
+        {entries.length === 0 ? (
+          <Empty>
+            {next !== null && lookedBackTo !== null ? (
+              <>
+                Nothing matches since <Moment timeMs={lookedBackTo} />.{" "}
+                <a href={addressOf("/activity", query, { after: next })}>Look further back</a>
+              </>
+            ) : chips.length > 0 ? (
+              <>
+                Nothing matches. <a href="/activity">Clear the filter</a>
+              </>
+            ) : (
+              <>No requests yet. The page will announce the first request.</>
+            )}
+          </Empty>
+        ) : (
+          <ActivityTable entries={entries} now={now} />
+        )}
+      </section>
       <p class="pages">
         {after && <a href={addressOf("/activity", query)}>Newest</a>}{" "}
         {after && pagesBefore.length > 0 && (

@@ -6,7 +6,7 @@ import { attemptNow, redeliver } from "../../../webhooks/redeliveries/redeliver.
 import { readWebhook } from "../../../webhooks/subscriptions/read-webhooks.ts";
 import { needs } from "../../access/needs.ts";
 import { mayReadEvents, showForbidden, visitorMay } from "../../access/permissions.tsx";
-import { AttemptResult, ComparedAttempts, Timeline } from "../../components/attempts.tsx";
+import { AttemptResult, Timeline } from "../../components/attempts.tsx";
 import { Action } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert, Done } from "../../components/notice.tsx";
@@ -25,15 +25,6 @@ const sentences: Record<Delivery["status"], string> = {
   failed: "No further attempt is made automatically. You can redeliver the event.",
   held: "The webhook is disabled. Enable the webhook, then redeliver the event.",
 };
-
-/** Returns the numbers of the two attempts that the query string selects for comparison. The default is the last two attempts. */
-function comparedIn(c: PageContext, made: number): [number, number] {
-  const numberIn = (name: string, usual: number) => {
-    const number = Number(c.req.query(name));
-    return Number.isInteger(number) && number >= 1 && number <= made ? number : usual;
-  };
-  return [numberIn("attempt", made - 1), numberIn("with", made)];
-}
 
 export const deliveriesPages = new Hono<PageEnv>();
 
@@ -129,11 +120,6 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
           <p class="quiet">This event no longer exists, because events are deleted after 30 days.</p>
         )}
       </section>
-      <ComparedAttempts
-        delivery={delivery}
-        chosen={comparedIn(c, delivery.attempts.length)}
-        isOpen={c.req.query("attempt") !== undefined || c.req.query("with") !== undefined}
-      />
     </>,
   );
 };
