@@ -1,5 +1,6 @@
 import { age, ahead } from "../lib/time/relative-time.ts";
 import { enhance, writeTimes } from "./parts/enhance.ts";
+import { framedBy, ofFrame } from "./parts/frame.ts";
 import { makeSuggesting } from "./parts/suggest.ts";
 
 // This script adds conveniences to every page. Every page also works without the script.
@@ -115,14 +116,11 @@ function repeat(work: () => Promise<boolean>, fromMs: number, toMs: number): voi
 }
 
 // In a frame, the page around it learns the height. The message has the form that svix-react reads.
-const { framedBy } = document.documentElement.dataset;
-/** Says that a request comes from a frame, whose session is one of its own. */
-const ofFrame: Record<string, string> = framedBy === undefined ? {} : { "Overview-Frame": "1" };
-if (framedBy !== undefined)
-  new ResizeObserver(() => {
-    const payload = { height: document.documentElement.offsetHeight };
-    parent.postMessage({ type: "svix.iframe-resizer-height", payload }, framedBy);
-  }).observe(document.documentElement);
+new ResizeObserver(() => {
+  if (framedBy === undefined) return;
+  const payload = { height: document.documentElement.offsetHeight };
+  parent.postMessage({ type: "svix.iframe-resizer-height", payload }, framedBy);
+}).observe(document.documentElement);
 
 // A frame continues by itself. Only the team's origins can show it, so nobody else can sign a reader in.
 document.querySelector<HTMLFormElement>("form[data-continue]")?.requestSubmit();

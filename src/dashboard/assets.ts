@@ -4,7 +4,7 @@
 export const assets = {
   "console.js": "/assets/console.KQNLVQ3L.js",
   "log.js": "/assets/log.Y6W54TXW.js",
-  "overview.js": "/assets/overview.6LQUEAWI.js",
+  "overview.js": "/assets/overview.BAI27UOD.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
   "reference.js": "/assets/reference.GCWL52FH.js",
   "style.css": "/assets/style.I5GB2CQW.css",

@@ -1,6 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { members, portalLinks, sessions } from "../db/areas/identity/tables.ts";
-import type { Db, Statement } from "../db/client.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
 
 /**
  * Returns the statements that end the sessions of an account's portal links, and the links themselves. With `externalId`, they end those of one
@@ -22,3 +22,10 @@ export function endPortalAccess(
     db.delete(portalLinks).where(and(isLink, when)),
   ];
 }
+
+/** Returns the statement that ends the sessions of portal links that a service token created, or a token that it created. */
+export const endSessionsOfToken = (db: Db, tokenId: string): Statement =>
+  raw(
+    db,
+    sql`DELETE FROM sessions WHERE portal_token_id IN (SELECT id FROM service_tokens WHERE id = ${tokenId} OR created_by_id = ${tokenId})`,
+  );

@@ -39,7 +39,15 @@ export const stepUpMs = 10 * minuteMs;
 export function newSession(memberId: string, openedWith: string, now: number, { ip, country, userAgent }: SessionOrigin) {
   const { token, tokenHash } = newToken();
   const given = { tokenHash, id: newId("ses", now), memberId, openedWith, confirmedWith: openedWith, ip, country, userAgent };
-  const row: Session = { ...given, returnUrl: null, isFramed: false, verifiedAt: now, lastSeenAt: now, createdAt: now };
+  const row: Session = {
+    ...given,
+    returnUrl: null,
+    portalTokenId: null,
+    isFramed: false,
+    verifiedAt: now,
+    lastSeenAt: now,
+    createdAt: now,
+  };
   return { token, row };
 }
 

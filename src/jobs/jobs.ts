@@ -2,6 +2,7 @@ import { budgetsOf } from "../budget/budgets.ts";
 import { measureDatabases } from "../db/database-sizes.ts";
 import { guardsOf } from "../guard/guards.ts";
 import { deleteOldInvitations } from "../identity/invitations.ts";
+import { deleteOldLinks } from "../identity/portal.ts";
 import { deleteOldSessions } from "../identity/sessions.ts";
 import { notifyExpiring } from "../keys/notify-expiring.ts";
 import { pushWaitingAccounts } from "../keys/push-account.ts";
@@ -221,6 +222,7 @@ async function deleteHistoryOf({ outbox: { db }, now }: Run, accounts: AccountsO
     await deleteOldRedeliveries(db, ids, now, atMost),
     await deleteOldAudit(db, ids, now, atMost),
     await deleteOldInvitations(db, ids, now, atMost),
+    await deleteOldLinks(db, ids, now, atMost),
   ];
   return { done: deleted.reduce((sum, rows) => sum + rows, groupWorth), hasMore: deleted.some((rows) => rows >= atMost) };
 }

@@ -17,6 +17,7 @@ import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { type AuditTarget, auditEntry } from "../outbox/audit.ts";
+import { commitChange } from "../outbox/outbox.ts";
 import { actorOf, commitOperation, type OperatorContext } from "./operator-context.ts";
 
 // Account changes that only an operator may make.
@@ -72,9 +73,11 @@ export async function makeOwnerLink(operatorContext: OperatorContext, accountId:
 export async function makePortalLink(operatorContext: OperatorContext, given: NewPortalLink): Promise<{ link: PortalLink; token: string }> {
   const { accountId } = given;
   await readAccount(operatorContext.db, accountId);
-  const { token, link, when, ...statements } = newPortalLink(operatorContext, given);
-  const about = { accountId, targetId: link.id, details: { member: given.externalId, role: given.role } };
-  const made = await commitOperation(operatorContext, "portal.linked", about, { result: { link, token }, statements, when });
+  const { token, link, when, stored } = newPortalLink(operatorContext, given);
+  // A link has no entry in the operator audit: pages of the team with a frame make one each time that they are opened. Its claim is in the audit log of
+  // the account.
+  const change = { accountId, events: [], statements: { stored }, when, result: { link, token }, whenFull: "reserve" } as const;
+  const made = await commitChange(operatorContext.outbox, change);
   if (!wrote(made.stored)) await explainNoLink(operatorContext.db, accountId);
   return { link, token };
 }
@@ -82,10 +85,14 @@ export async function makePortalLink(operatorContext: OperatorContext, given: Ne
 /** Ends all sessions of an account's portal links, and the links, or those of one member. Throws `not_found`. */
 export async function endPortalSessions(operatorContext: OperatorContext, accountId: string, externalId?: string): Promise<void> {
   await readAccount(operatorContext.db, accountId);
-  const about = { accountId, ...(externalId !== undefined && { details: { member: externalId } }) };
-  await commitOperation(operatorContext, "portal.ended", about, {
-    statements: { ended: endPortalAccess(operatorContext.db, accountId, { externalId }) },
-  });
+  await commitOperation(
+    operatorContext,
+    "portal.ended",
+    { accountId },
+    {
+      statements: { ended: endPortalAccess(operatorContext.db, accountId, { externalId }) },
+    },
+  );
 }
 
 export const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });

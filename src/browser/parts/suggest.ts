@@ -1,3 +1,5 @@
+import { ofFrame } from "./frame.ts";
+
 // Shows results under a search field while the reader types. Without this script, the field is a form.
 
 interface Suggestion {
@@ -85,7 +87,7 @@ const neighborOf = (option: Element, side: "next" | "previous"): Element | null 
 /** Returns the results for a text, or null if the path does not give results to this reader. */
 async function resultsOf(path: string, text: string): Promise<Suggestion[] | null> {
   const response = await fetch(`${path}?${new URLSearchParams({ q: text })}`, {
-    headers: { Accept: "application/json" },
+    headers: { ...ofFrame, Accept: "application/json" },
     redirect: "manual",
   });
   return response.ok ? ((await response.json()) as { results: Suggestion[] }).results : null;

@@ -63,7 +63,9 @@ export async function requirePermission(c: PageContext, permission: Permission |
 /** Responds with the "Not allowed" page, which lists the members who have the permission. */
 export async function showForbidden(c: PageContext, permission: Permission) {
   const roles = rolesWith(permission);
-  const members = (await listMembers(contextOf(c))).filter(({ role }) => roles.includes(role));
+  const members = (await listMembers(contextOf(c))).filter(
+    ({ role, externalId }) => roles.includes(role) && (externalId === null || !withheldFromPortal.includes(permission)),
+  );
   return showPage(
     c,
     { title: "Not allowed", status: 403 },

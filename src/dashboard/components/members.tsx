@@ -28,15 +28,17 @@ export const MemberTable = ({ members, c, own, now }: { members: readonly Member
             {isOnlyOwner(member, members) && <span class="quiet">the only owner</span>}
             {mayManage(own, member.role) && !isOnlyOwner(member, members) && (
               <div class="buttons">
-                <form class="inline" method="post" action={`/settings/members/${member.id}/role`}>
-                  <label class="unseen" for={`role-${member.id}`}>
-                    Role of {member.name}
-                  </label>
-                  <select id={`role-${member.id}`} name="role">
-                    <Options of={roles.filter((role) => mayManage(own, role))} chosen={member.role} />
-                  </select>
-                  <button type="submit">Change role</button>
-                </form>
+                {member.externalId === null && (
+                  <form class="inline" method="post" action={`/settings/members/${member.id}/role`}>
+                    <label class="unseen" for={`role-${member.id}`}>
+                      Role of {member.name}
+                    </label>
+                    <select id={`role-${member.id}`} name="role">
+                      <Options of={roles.filter((role) => mayManage(own, role))} chosen={member.role} />
+                    </select>
+                    <button type="submit">Change role</button>
+                  </form>
+                )}
                 <ButtonLink kind="danger" href={`/settings/members/${member.id}/remove`}>
                   Remove<span class="unseen"> {member.name}</span>
                 </ButtonLink>

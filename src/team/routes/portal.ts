@@ -4,9 +4,10 @@ import { failsWith } from "../../api/route-parts/access.ts";
 import { body, del, post, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { connect } from "../../db/client.ts";
 import { isPortalUrl } from "../../http/portal-hosts.ts";
+import { accessConfig } from "../../identity/access.ts";
 import { roles } from "../../identity/roles.ts";
 import { externalId } from "../../keys/metadata.ts";
-import { invalidMember } from "../../lib/errors/failure.ts";
+import { Failure, invalidMember } from "../../lib/errors/failure.ts";
 import { email, visibleText } from "../../lib/inputs/values.ts";
 import { iso, secondMs } from "../../lib/time/clock.ts";
 import { endPortalSessions, makePortalLink } from "../../lifecycle/accounts.ts";
@@ -43,7 +44,7 @@ const NewLink = z
     page: z
       .string()
       .max(500)
-      .regex(/^\/(?![/\\])[\x21-\x7e]*$/, "Must be the path of a page.")
+      .regex(/^\/([!-.0-[\]-~][!-~]*)?$/, "Must be the path of a page.")
       .default("/")
       .meta({ description: "The path of the page that opens.", example: "/keys" }),
     embed: z.boolean().default(false).meta({ description: "Whether the link is for a frame in a page of your app.", example: false }),
@@ -85,6 +86,8 @@ routes.openapi(createLink, async (c) => {
       "Must be a URL with https: at one of the origins that `portal.hosts` in overview.toml lists.",
       "invalid_value",
     );
+  if (accessConfig(c.env))
+    throw new Failure("conflict", "Portal links need sign-in with passkeys. This deployment uses Cloudflare Access.");
   await requireNotErased(connect(c.env.DB), accountId);
   // If `PUBLIC_ORIGIN` is not set, this call throws before anything is created.
   ownUrl(c, "/portal");

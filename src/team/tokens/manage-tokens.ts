@@ -4,6 +4,7 @@ import { isTokenId, newServiceToken, newTokenId } from "../../credentials/servic
 import type { Db } from "../../db/client.ts";
 import { wrote } from "../../db/optimistic-locking.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../../db/page.ts";
+import { endSessionsOfToken } from "../../identity/portal-access.ts";
 import { hashOf } from "../../lib/crypto/hash.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { secondMs } from "../../lib/time/clock.ts";
@@ -87,9 +88,9 @@ async function requireAccounts(db: Db, accountIds: readonly string[]): Promise<v
 }
 
 /**
- * Revokes a service token for good, and the tokens that it created. Requests with them are denied within five seconds. Revoking it again changes nothing.
- * Throws `not_found`, and `unavailable` if the revocation is stored but the object of the tokens does not respond. A scheduled check then takes it over within
- * a minute.
+ * Revokes a service token for good, and the tokens that it created. Requests with them are denied within five seconds, and the sessions of their portal links
+ * end. Revoking it again changes nothing. Throws `not_found`, and `unavailable` if the revocation is stored but the object of the tokens does not respond. A
+ * scheduled check then takes it over within a minute.
  */
 export async function revokeToken(changing: ChangingTokens, id: string): Promise<void> {
   const { db, now, env, rights } = changing;
@@ -99,7 +100,7 @@ export async function revokeToken(changing: ChangingTokens, id: string): Promise
   const ending = (await readTokenAndCreated(db, id)).filter(({ revokedAt }) => revokedAt === null);
   const alsoRevoked = ending.flatMap((each) => (each.id === id ? [] : [each.id]));
   const details = { name: known.name, also_revoked: alsoRevoked };
-  const statements = { revoked: revokeTokenRows(db, id, now) };
+  const statements = { revoked: revokeTokenRows(db, id, now), sessions: endSessionsOfToken(db, id) };
   if (ending.length > 0) await commitOperation(changing, "token.revoked", { targetId: id, details }, { statements });
   // The batch also revokes tokens that were created since the list was read.
   const revoked = await readTokenAndCreated(db, id);

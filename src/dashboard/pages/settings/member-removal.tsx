@@ -66,7 +66,7 @@ async function showRemoval(c: PageContext, member: Member) {
         <bdi>{member.name}</bdi> (<span class="break">{member.email}</span>){" "}
         {isFormer(member)
           ? `is no longer a member of this account. ${keys.length > 0 ? "Some keys that they created or rotated are not revoked." : "All keys that they created or rotated are revoked."}`
-          : `is ${member.role === "viewer" || member.role === "developer" ? "a" : "an"} ${member.role} of this account. Removing them ends their sessions, passkeys and recovery codes at once. To come back, they need a new invitation.`}
+          : `is ${member.role === "viewer" || member.role === "developer" ? "a" : "an"} ${member.role} of this account. Removing them ends their sessions, passkeys and recovery codes at once. ${member.externalId === null ? "To come back, they need a new invitation." : "The app from which they come can let them in again."}`}
       </p>
       <EndingInvitations invitations={invitations} />
       <MadeWebhooks webhooks={webhooks} />

@@ -95,6 +95,7 @@ memberPages.post("/settings/members/:id/role", needs("members", "always"), async
   const form = await readForm(c);
   const own = roleOf(c.get("visitor"));
   const member = await readMember(contextOf(c), idOf(c));
+  if (member.externalId !== null) throw new Failure("conflict", "The app from which this member comes gives the role, each time.");
   const role = roles.find((each) => each === form.text("role"));
   if (role === undefined || !mayManage(own, member.role) || !mayManage(own, role)) return showForbidden(c, "owners");
   const changed = await attempt(() => changeRole(contextOf(c), member, role));

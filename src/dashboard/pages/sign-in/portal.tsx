@@ -4,12 +4,13 @@ import { connect } from "../../../db/client.ts";
 import { framingHosts } from "../../../http/portal-hosts.ts";
 import { claimPortalLink, endedPortalLink, type PortalLink, type ReadLink, readPortalLink } from "../../../identity/portal.ts";
 import { endSession, type SignedIn } from "../../../identity/sessions.ts";
-import { Failure } from "../../../lib/errors/failure.ts";
+import { Failure, orNull } from "../../../lib/errors/failure.ts";
 import { shownName } from "../../../lib/settings.ts";
 import { commitTo } from "../../../outbox/outbox.ts";
 import { clearSession, isInFrame, setPortalSession } from "../../access/session-cookie.ts";
 import { Submit } from "../../components/fields.tsx";
 import { BackLink, NoticePage, PageScript } from "../../components/layout.tsx";
+import { Age } from "../../components/time.tsx";
 import type { PageContext, PageEnv, Visitor } from "../../context.ts";
 import { readForm } from "../../forms.ts";
 import { contextOf, unboundOutbox } from "../../operation-contexts.ts";
@@ -33,7 +34,7 @@ function themeOf(c: PageContext): Theme | undefined {
 function otherMember(c: PageContext, { accountId, externalId }: PortalLink): SignedIn | null {
   const signedIn = (c.get("visitor") as Visitor | undefined)?.signedIn ?? null;
   const isSame = signedIn?.member.accountId === accountId && signedIn.member.externalId === externalId;
-  return isInFrame(c) || isSame ? null : signedIn;
+  return isSame ? null : signedIn;
 }
 
 portalPages.get("/portal", async (c) => {
@@ -49,7 +50,7 @@ const isOwnSession = (c: PageContext, { id }: PortalLink): boolean =>
 
 function showLink(c: PageContext, found: ReadLink | null, token: string, theme: Theme | undefined, status: 200 | 409 = 200) {
   allowFrame(c, found);
-  if (!found?.isOpen) return showEnded(c, found, theme);
+  if (!found?.isOpen) return showEnded(c, found, token, theme);
   const { link, account } = found;
   const other = otherMember(c, link);
   return c.html(
@@ -67,7 +68,7 @@ function showLink(c: PageContext, found: ReadLink | null, token: string, theme: 
           continue, this session ends.
         </p>
       )}
-      <form class="form" method="post" action="/portal" data-continue={isInFrame(c) && link.isFramed ? "" : undefined}>
+      <form class="form" method="post" action="/portal" data-continue={isInFrame(c) && link.isFramed && !other ? "" : undefined}>
         <input type="hidden" name="token" value={token} />
         {other && <input type="hidden" name="replace" value={other.member.id} />}
         {theme && <input type="hidden" name="theme" value={theme} />}
@@ -87,10 +88,24 @@ function allowFrame(c: Context<PageEnv>, found: ReadLink | null): void {
   if (isInFrame(c) && found?.link.isFramed) c.set("framedBy", framingHosts(found.link.returnUrl, c.get("isLocal")));
 }
 
-const showEnded = (c: PageContext, found: ReadLink | null, theme?: Theme) =>
+/** Responds that a link has ended. If it was used, a button ends the session that it opened: a stolen link opens nothing for long. */
+const showEnded = (c: PageContext, found: ReadLink | null, token: string, theme?: Theme, isEndedNow = false) =>
   c.html(
     <NoticePage title="This link has ended" theme={theme}>
-      <p role="alert">{endedPortalLink().message}</p>
+      <p role="alert">
+        {isEndedNow ? "The session that this link had opened has ended. " : ""}
+        {endedPortalLink().message}
+      </p>
+      {found?.link.claimedAt && !isEndedNow && (
+        <form class="form" method="post" action="/portal">
+          <p>
+            It was used <Age timeMs={found.link.claimedAt} now={Date.now()} />. If it was not you who used it, end the session that it
+            opened.
+          </p>
+          <input type="hidden" name="token" value={token} />
+          <button type="submit">End that session</button>
+        </form>
+      )}
       {found && (
         <p>
           <BackLink to={found.link.returnUrl} />
@@ -107,7 +122,7 @@ portalPages.post("/portal", async (c) => {
   const [isFramed, given] = [isInFrame(c), form.text("theme")];
   const theme = isTheme(given) ? given : undefined;
   const found = await readPortalLink(connect(c.env.DB), token, Date.now());
-  if (!found) return showEnded(c, found, theme);
+  if (!found) return showEnded(c, found, token, theme);
   if (isOwnSession(c, found.link)) return c.redirect(found.link.page, 303);
   allowFrame(c, found);
   if (isFramed && !found.link.isFramed) throw new Failure("forbidden", "This link is not for a frame.");
@@ -116,11 +131,11 @@ portalPages.post("/portal", async (c) => {
   if (other && form.text("replace") !== other.member.id) return showLink(c, found, token, theme, 409);
   try {
     const session = await claimPortalLink(unboundOutbox(c), Date.now(), { token, isFramed, from: sessionOrigin(c) });
-    if (other?.session) await endSession(contextOf(c, commitTo(unboundOutbox(c))), other.session.id, other.member);
     if (!isFramed) clearSession(c);
     await setPortalSession(c, session);
+    if (other?.session) await endSession(contextOf(c, commitTo(unboundOutbox(c))), other.session.id, other.member).catch(orNull);
   } catch (error) {
-    if (error instanceof Failure && error.code === "conflict") return showEnded(c, found, theme);
+    if (error instanceof Failure && error.code === "conflict") return showEnded(c, found, token, theme, found.link.claimedAt !== null);
     throw error;
   }
   if (theme) remember(c, "theme", theme);

@@ -90,6 +90,8 @@ export const sessions = sqliteTable(
     userAgent: text("user_agent"),
     /** The team's page to which a session of a portal link leads back. Null for all others. */
     returnUrl: text("return_url"),
+    /** The id of the service token that created the portal link. Null for all other sessions, and if an operator created it. */
+    portalTokenId: text("portal_token_id"),
     /** Whether the session is one of a frame in a page of the team. */
     isFramed: integer("is_framed", { mode: "boolean" }).notNull().default(false),
     createdAt: integer("created_at").notNull(),

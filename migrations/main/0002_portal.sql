@@ -21,7 +21,9 @@ DROP INDEX `members_by_email`;--> statement-breakpoint
 ALTER TABLE `members` ADD `external_id` text;--> statement-breakpoint
 CREATE UNIQUE INDEX `members_by_external_id` ON `members` (`account_id`,`external_id`) WHERE removed_at IS NULL AND external_id IS NOT NULL;--> statement-breakpoint
 CREATE UNIQUE INDEX `members_by_email` ON `members` (`email_key`,`account_id`) WHERE removed_at IS NULL AND email_key <> '';--> statement-breakpoint
+ALTER TABLE `accounts` ADD `suspension_reason` text;--> statement-breakpoint
 ALTER TABLE `sessions` ADD `return_url` text;--> statement-breakpoint
+ALTER TABLE `sessions` ADD `portal_token_id` text;--> statement-breakpoint
 ALTER TABLE `sessions` ADD `is_framed` integer DEFAULT false NOT NULL;--> statement-breakpoint
 DROP TRIGGER `members_added`;--> statement-breakpoint
 DROP TRIGGER `members_changed`;--> statement-breakpoint
@@ -43,7 +45,7 @@ DROP TRIGGER `sessions_changed`;--> statement-breakpoint
 DROP TRIGGER `sessions_deleted`;--> statement-breakpoint
 UPDATE `account_storage` SET `bytes` = `bytes` - coalesce((SELECT sum(`sessions`.`row_bytes`) FROM `sessions` JOIN `members` ON `members`.`id` = `sessions`.`member_id` WHERE `members`.`account_id` = `account_storage`.`account_id`), 0);--> statement-breakpoint
 ALTER TABLE `sessions` DROP COLUMN `row_bytes`;--> statement-breakpoint
-ALTER TABLE `sessions` ADD `row_bytes` integer GENERATED ALWAYS AS (440 + octet_length(concat(`token_hash`, `id`, `member_id`, `opened_with`, `confirmed_with`, `ip`, `country`, `user_agent`, `return_url`)) + iif(octet_length(concat(`token_hash`, `id`, `member_id`, `opened_with`, `confirmed_with`, `ip`, `country`, `user_agent`, `return_url`)) > 920, 4096, 0)) VIRTUAL;--> statement-breakpoint
+ALTER TABLE `sessions` ADD `row_bytes` integer GENERATED ALWAYS AS (440 + octet_length(concat(`token_hash`, `id`, `member_id`, `opened_with`, `confirmed_with`, `ip`, `country`, `user_agent`, `return_url`, `portal_token_id`)) + iif(octet_length(concat(`token_hash`, `id`, `member_id`, `opened_with`, `confirmed_with`, `ip`, `country`, `user_agent`, `return_url`, `portal_token_id`)) > 920, 4096, 0)) VIRTUAL;--> statement-breakpoint
 UPDATE `account_storage` SET `bytes` = `bytes` + coalesce((SELECT sum(`sessions`.`row_bytes`) FROM `sessions` JOIN `members` ON `members`.`id` = `sessions`.`member_id` WHERE `members`.`account_id` = `account_storage`.`account_id`), 0);--> statement-breakpoint
 CREATE TRIGGER `sessions_added` AFTER INSERT ON `sessions` BEGIN INSERT INTO `account_storage` (`account_id`, `bytes`) SELECT `account_id`, NEW.`row_bytes` FROM `members` WHERE `id` = NEW.`member_id` ON CONFLICT (`account_id`) DO UPDATE SET `bytes` = `bytes` + excluded.`bytes`; END;--> statement-breakpoint
 CREATE TRIGGER `sessions_changed` AFTER UPDATE ON `sessions` WHEN NEW.`row_bytes` <> OLD.`row_bytes` BEGIN UPDATE `account_storage` SET `bytes` = `bytes` + NEW.`row_bytes` - OLD.`row_bytes` WHERE `account_id` = (SELECT `account_id` FROM `members` WHERE `id` = NEW.`member_id`); END;--> statement-breakpoint

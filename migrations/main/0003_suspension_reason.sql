@@ -1,1 +1,0 @@
-ALTER TABLE `accounts` ADD `suspension_reason` text;
