@@ -17,6 +17,24 @@ document.addEventListener("keydown", (event) => {
 });
 for (const input of document.querySelectorAll<HTMLInputElement>("input[data-suggest]")) makeSuggesting(input);
 
+// The key "?" shows the keys.
+const keys = { "/ or Ctrl K": "search", "J and K": "the next and the previous request of a log", Enter: "open it", Esc: "close this" };
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "?" || (event.target as HTMLElement).closest("input, textarea, select, dialog")) return;
+  const dialog = document.createElement("dialog");
+  dialog.ariaLabel = "Keys";
+  const list = document.createElement("dl");
+  for (const [key, what] of Object.entries(keys)) {
+    const [name, value] = [document.createElement("dt"), document.createElement("dd")];
+    [name.textContent, value.textContent] = [key, what];
+    list.append(name, value);
+  }
+  dialog.append(list);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+});
+
 // On a narrow screen, scroll the navigation to the current section.
 document.querySelector("nav.main [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 

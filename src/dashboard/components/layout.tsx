@@ -43,10 +43,10 @@ export const Page = ({
 export const Brand = () => (
   <a class="brand" href="/">
     {brand.logo && (
-      <picture>
-        {brand.logoDark && <source srcset={brand.logoDark} media="(prefers-color-scheme: dark)" />}
-        <img src={brand.logo} alt="" height="24" />
-      </picture>
+      <>
+        <img class={brand.logoDark ? "in-light" : undefined} src={brand.logo} alt="" height="24" />
+        {brand.logoDark && <img class="in-dark" src={brand.logoDark} alt="" height="24" />}
+      </>
     )}
     <bdi>{shownName}</bdi>
     {brand.name !== "" && <span class="area">{brand.area}</span>}

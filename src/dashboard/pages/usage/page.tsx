@@ -77,6 +77,9 @@ usagePages.get("/usage", needs("session"), async (c) => {
           as of <TimeOfDay timeMs={asOf} />
         </span>
       </Tabs>
+      {c.req.query("window") !== undefined && c.req.query("window") !== window && (
+        <p role="alert">There is no window with this name, so the page shows {windowNames[window]}.</p>
+      )}
       {selected && (
         <p class="chips">
           <a href={list} aria-label={`Remove the span ${spanOf(selected)} UTC`}>
