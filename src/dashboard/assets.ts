@@ -4,8 +4,8 @@
 export const assets = {
   "console.js": "/assets/console.KQNLVQ3L.js",
   "log.js": "/assets/log.Y6W54TXW.js",
-  "overview.js": "/assets/overview.CEYMIDQE.js",
+  "overview.js": "/assets/overview.QDBZC6MH.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
   "reference.js": "/assets/reference.GCWL52FH.js",
-  "style.css": "/assets/style.S7SRFCGA.css",
+  "style.css": "/assets/style.KH4CL245.css",
 } as const;

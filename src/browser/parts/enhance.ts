@@ -1,4 +1,5 @@
 import { logTime, moment, timeOfDay } from "../../lib/time/moments.ts";
+import { makeSelectable } from "./select-span.ts";
 
 // What a part of a page needs from the script, also a part that arrives after the page.
 
@@ -33,8 +34,9 @@ function writeLocalTimes(root: ParentNode): void {
   for (const head of root.querySelectorAll("th[data-zoned]")) head.textContent = `When (${zoneAt(Date.now())})`;
 }
 
-/** Shows local times and the buttons that copy. */
+/** Shows local times and the buttons that copy, and makes charts selectable. */
 export function enhance(root: ParentNode): void {
   writeLocalTimes(root);
   for (const button of root.querySelectorAll<HTMLButtonElement>("button[data-copy]")) button.hidden = false;
+  for (const chart of root.querySelectorAll<HTMLElement>("[data-select]")) makeSelectable(chart);
 }

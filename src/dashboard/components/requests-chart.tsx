@@ -24,7 +24,7 @@ interface RequestsChartProps {
 
 /**
  * Renders requests over time as bars, with failed requests at the top of each bar. A line shows the same weekdays before. A table shows the
- * numbers of the bars, with links to the requests of each.
+ * numbers of the bars. With JavaScript, the reader selects a span, which opens `list` for it. Without JavaScript, the table has the links.
  */
 export const RequestsChart = ({ series, stepMs, covered, earlier, selected, list, isLow = false }: RequestsChartProps) => {
   const highest = Math.max(...series.map(({ requests }) => requests));
@@ -48,7 +48,7 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, list
   const isWhole = selected !== undefined && selected.from <= covered.from && selected.to >= covered.to;
   const isMarked = ({ start }: SeriesPoint) => selected !== undefined && !isWhole && start < selected.to && start + stepMs > selected.from;
   return (
-    <figure class="chart">
+    <figure class="chart" data-select={list}>
       <Axes
         id="requests-chart"
         title={`Requests by ${unit}`}
@@ -88,6 +88,7 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, list
           </>
         )}
         {series.some(isPartial) && <span class="quiet"> · hatched: only part of the {unit}</span>} <span class="quiet">· UTC</span>{" "}
+        <span class="quiet" data-readout />
       </figcaption>
       <details>
         <summary>Show as a table</summary>
@@ -107,6 +108,9 @@ const highestShown = (highest: number, line: readonly number[]): number => {
 };
 
 const lengthOf = ({ from, to }: Span): number => to - from;
+
+/** Returns the last name of a span that ends with a bar: the day itself, or the end of the hour. */
+const endName = (start: number, stepMs: number): string => barTime(stepMs === hourMs ? start + hourMs : start, stepMs);
 
 /** Returns the name of a bar below a chart: a day, or an hour. Midnight has the name of the day that begins. */
 export const tickName =
@@ -168,7 +172,14 @@ const Bar = ({
   const known = point.successes + point.notReported;
   const bar = { x: (x + inset).toFixed(1), width: Math.max(1, step - 2 * inset).toFixed(1) };
   return (
-    <g class={isSelected ? "marked" : undefined}>
+    <g
+      data-from={span.from}
+      data-to={span.to}
+      data-ends={endName(point.start, stepMs)}
+      data-requests={point.requests}
+      data-failed={point.requests - known}
+      class={isSelected ? "marked" : undefined}
+    >
       <title>
         {`${name}: ${integer(point.requests)} requests, including ${integer(point.requests - known)} that failed or were refused${point.notReported > 0 ? ` and ${integer(point.notReported)} without a reported status` : ""}`}
       </title>

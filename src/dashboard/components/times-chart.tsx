@@ -1,9 +1,11 @@
 import { hourMs } from "../../lib/time/clock.ts";
 import type { Figures } from "../../usage/figures.ts";
 import type { SeriesPoint } from "../../usage/read-usage.ts";
+import type { Span } from "../../usage/windows.ts";
 import { barTime, exactMilliseconds, milliseconds, shortTime } from "../format.ts";
 import { Above, Axes, scaleOf } from "./axes.tsx";
 import { tickName } from "./requests-chart.tsx";
+import { spanOfBar } from "./series-table.tsx";
 
 interface TimesChartProps {
   /** The figures that describe the chart. */
@@ -11,6 +13,10 @@ interface TimesChartProps {
   series: readonly SeriesPoint[];
   /** The length of an hour or a day, in milliseconds. */
   stepMs: number;
+  /** The time that the series covers. */
+  covered: Span;
+  /** The address to which a selected span is added. */
+  list: string;
 }
 
 /**
@@ -25,7 +31,7 @@ function highestShown(times: readonly number[]): number {
 }
 
 /** Renders the average response time as a line, and the range from p50 to p95 as a band. */
-export const TimesChart = ({ usage, series, stepMs }: TimesChartProps) => {
+export const TimesChart = ({ usage, series, stepMs, covered, list }: TimesChartProps) => {
   // Skip hours and days without admitted requests.
   const known = series.flatMap((point, index) => (point.averageMs === null ? [] : [{ ...point, index }]));
   const timeOf = ({ p95Ms, averageMs }: SeriesPoint) => Math.max(p95Ms ?? 0, averageMs ?? 0);
@@ -35,7 +41,7 @@ export const TimesChart = ({ usage, series, stepMs }: TimesChartProps) => {
   const above = known.filter((point) => timeOf(point) > scale.max);
   const band = [...known.map(({ index, p95Ms }) => at(index, p95Ms)), ...known.toReversed().map(({ index, p50Ms }) => at(index, p50Ms))];
   return (
-    <figure class="chart">
+    <figure class="chart" data-select={list}>
       <Axes
         id="times-chart"
         title={`Response time by ${stepMs === hourMs ? "hour" : "day"}`}
@@ -46,7 +52,7 @@ export const TimesChart = ({ usage, series, stepMs }: TimesChartProps) => {
         textOf={shortTime}
       >
         {series.map(({ start, averageMs, p50Ms, p95Ms, p99Ms }, index) => (
-          <g>
+          <g data-from={spanOfBar(start, stepMs, covered).from} data-to={spanOfBar(start, stepMs, covered).to}>
             <title>
               {`${barTime(start, stepMs)}: average ${exactMilliseconds(averageMs)}, p50 ${milliseconds(p50Ms)}, p95 ${milliseconds(p95Ms)}, p99 ${milliseconds(p99Ms)}`}
             </title>
@@ -69,7 +75,7 @@ export const TimesChart = ({ usage, series, stepMs }: TimesChartProps) => {
             </span>{" "}
           </>
         )}
-        <span class="quiet">· lower is better · UTC</span>
+        <span class="quiet">· lower is better · UTC</span> <span class="quiet" data-readout />
       </figcaption>
     </figure>
   );

@@ -161,7 +161,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
         {usage.avgResponseTimeMs.value === null ? (
           <Empty>No request was admitted.</Empty>
         ) : (
-          <TimesChart usage={usage} series={chart.series} stepMs={chart.stepMs} />
+          <TimesChart usage={usage} series={chart.series} stepMs={chart.stepMs} covered={chart.covered} list={list} />
         )}
         {usage.avgResponseTimeMs.value !== null && (
           <details>
