@@ -149,10 +149,10 @@ async function record(
 ): Promise<void> {
   const { db, now, random } = context;
   const at = now();
-  // A test stands apart: it has one attempt, and says nothing about the health of the webhook.
+  // A test stands apart: it has one attempt, and its failure says nothing about the health of the webhook. A 410 is a request to send no more.
   const isTest = delivery.event_type === testType;
   // If the webhook's URL changed during the attempt, the webhook stays enabled and the next attempt uses the new URL.
-  const isGone = !isTest && outcome.status === 410 && (await disableWebhook(context, webhook, "The receiver responded with 410 Gone."));
+  const isGone = outcome.status === 410 && (await disableWebhook(context, webhook, "The receiver responded with 410 Gone."));
   const again =
     outcome.error === null || isGone || isTest ? null : nextAttemptAt(delivery.attempts_made, at, random(), outcome.retryAfterMs);
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
