@@ -69,7 +69,7 @@ describe("A delivery", () => {
     const tenant = await makeTenant();
     const { key } = tenant;
     const observer = await register(key, { event_types: ["webhook.disabled"] });
-    const gone = await register(key, { event_types: ["task.created"] }, newPath("fail"));
+    const gone = await register(key, { event_types: ["task.created"] }, newPath("gone"));
     await createTask(tenant, "One");
     const webhook = await vi.waitFor(async () => {
       const { body } = await call("GET", `/api/v1/webhooks/${gone.id}`, { key });
@@ -223,7 +223,7 @@ describe("The queue consumer", () => {
 it("A test event that fails has one attempt, and neither makes the webhook failing nor counts in its rate", async () => {
   const tenant = await makeTenant();
   const { key } = tenant;
-  const webhook = await register(key, { event_types: [sampleType] }, newPath("gone"));
+  const webhook = await register(key, { event_types: [sampleType] }, newPath("fail"));
   const test = async () => (await call("POST", `/api/v1/webhooks/${webhook.id}/test`, { key })).body.delivery_id as string;
   const { attempts, status, next_attempt_at: next } = await waitForAttempts(tenant, await test(), 1);
   expect([attempts[0].status, status, next]).toEqual([500, "failed", null]);
