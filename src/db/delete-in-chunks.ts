@@ -39,3 +39,19 @@ export const deleteOlder = (
     ) => sql`DELETE FROM ${table} WHERE (account_id, id) IN (SELECT ${table.accountId}, ${table.id} FROM json_each(${JSON.stringify(accountIds)}) AS due
       CROSS JOIN ${table} ON ${table.accountId} = due.value AND ${table.id} < ${bound} LIMIT ${limit})`,
   );
+
+/** Deletes up to `atMost` links of the given accounts that expired before a time. Returns the number of deleted rows. `table`: a table of links. */
+export const deleteExpiredLinks = (
+  db: Db,
+  table: "invitations" | "portal_links",
+  accountIds: readonly string[],
+  { before, atMost }: { before: number; atMost: number },
+): Promise<number> =>
+  deleteInChunks(
+    db,
+    atMost,
+    (
+      limit,
+    ) => sql`DELETE FROM ${sql.identifier(table)} WHERE token_hash IN (SELECT token_hash FROM json_each(${JSON.stringify(accountIds)}) AS due
+      CROSS JOIN ${sql.identifier(table)} AS link ON link.account_id = due.value AND link.expires_at < ${before} LIMIT ${limit})`,
+  );

@@ -9,6 +9,8 @@ export function isPortalUrl(text: string, isLocal: boolean): boolean {
   if (!URL.canParse(text)) return false;
   const { origin, protocol, hostname, username, password } = new URL(text);
   if (username !== "" || password !== "" || !/^https?:$/.test(protocol)) return false;
+  // The origin becomes a part of a Content-Security-Policy. A host can contain `;`, which would end the directive.
+  if (!/^https?:\/\/[\w.:[\]-]+$/.test(origin)) return false;
   if (isLocal && isLoopback(hostname)) return true;
   return protocol === "https:" && settings.portal.hosts.includes(origin);
 }

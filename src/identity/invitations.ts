@@ -1,7 +1,7 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { invitations } from "../db/areas/identity/tables.ts";
 import type { Db, Statement } from "../db/client.ts";
-import { deleteInChunks } from "../db/delete-in-chunks.ts";
+import { deleteExpiredLinks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../lib/errors/failure.ts";
@@ -127,9 +127,4 @@ export async function withdrawInvitation(context: WriteContext, id: string): Pro
  * Returns the number of deleted invitations.
  */
 export const deleteOldInvitations = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
-  deleteInChunks(
-    db,
-    atMost,
-    (limit) => sql`DELETE FROM invitations WHERE token_hash IN (SELECT token_hash FROM json_each(${JSON.stringify(accountIds)}) AS due
-      CROSS JOIN invitations ON invitations.account_id = due.value AND expires_at < ${now - auditRetentionMs} LIMIT ${limit})`,
-  );
+  deleteExpiredLinks(db, "invitations", accountIds, { before: now - auditRetentionMs, atMost });

@@ -5,7 +5,7 @@ import { isNotSuspended, suspended } from "../accounts/suspension.ts";
 import { accounts } from "../db/areas/accounts/tables.ts";
 import { type Member, members, portalLinks, sessions } from "../db/areas/identity/tables.ts";
 import { type Db, raw } from "../db/client.ts";
-import { deleteInChunks } from "../db/delete-in-chunks.ts";
+import { deleteExpiredLinks } from "../db/delete-in-chunks.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { retry, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
@@ -57,12 +57,7 @@ export function newPortalLink(
 
 /** Deletes up to `atMost` links of the given accounts that ended an hour ago. Returns the number of deleted links. */
 export const deleteOldLinks = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
-  deleteInChunks(
-    db,
-    atMost,
-    (limit) => sql`DELETE FROM portal_links WHERE token_hash IN (SELECT token_hash FROM json_each(${JSON.stringify(accountIds)}) AS due
-      CROSS JOIN portal_links ON portal_links.account_id = due.value AND expires_at < ${now - keptMs} LIMIT ${limit})`,
-  );
+  deleteExpiredLinks(db, "portal_links", accountIds, { before: now - keptMs, atMost });
 
 /** Returns an SQL condition that is true if a link can be claimed. A link ends with the service token that created it, by revocation or by expiry. */
 const isOpen = (now: number): SQL =>
@@ -93,8 +88,7 @@ export const endedPortalLink = () =>
 
 /**
  * Claims a link, in a tab or in a frame (`isFramed`): makes its member, or gives the member the role, name and address of the link, and opens a
- * session. Returns the token for the cookie of the session. Of two claims, one succeeds. If a link is claimed again from somewhere else, one of
- * the two was not the person whom the team meant, so the session of the first claim ends. Throws `conflict` if the link has ended, and
+ * session. Returns the token for the cookie of the session. Of two claims, one succeeds. Throws `conflict` if the link has ended, and
  * `limit_reached` if the account has 1,000 members.
  */
 export async function claimPortalLink(
@@ -107,10 +101,7 @@ export async function claimPortalLink(
     const found = await readPortalLink(db, token, now);
     if (!found) throw endedPortalLink();
     const { link } = found;
-    if (!found.isOpen) {
-      if (link.claimedAt !== null) await endStolen(db, link, now, from);
-      throw found.account.suspendedAt === null ? endedPortalLink() : suspended();
-    }
+    if (!found.isOpen) throw found.account.suspendedAt === null ? endedPortalLink() : suspended();
     const { externalId, accountId, email, name, role } = link;
     const isThis = and(eq(members.accountId, accountId), eq(members.externalId, externalId), isNull(members.removedAt));
     const [known] = await db.select().from(members).where(isThis);
@@ -187,11 +178,18 @@ export async function claimPortalLink(
   });
 }
 
-/** Ends the session of a claimed link, unless it is the same browser's second press of the button. */
-async function endStolen(db: Db, { id, claimedAt }: PortalLink, now: number, { ip, userAgent }: SessionOrigin): Promise<void> {
+/**
+ * Ends the session of a link that is claimed again: one of the two was not the person whom the team meant. The second press of the button in the same browser
+ * ends nothing. Returns whether a session has ended.
+ */
+export async function endStolen(db: Db, { id, claimedAt }: PortalLink, now: number, { ip, userAgent }: SessionOrigin): Promise<boolean> {
   const isSamePress = claimedAt !== null && now - claimedAt < samePressMs;
   const isOther = isSamePress ? sql`(${sessions.ip} IS NOT ${ip} OR ${sessions.userAgent} IS NOT ${userAgent})` : sql`true`;
-  await db.delete(sessions).where(and(eq(sessions.openedWith, id), isOther));
+  const ended = await db
+    .delete(sessions)
+    .where(and(eq(sessions.openedWith, id), isOther))
+    .returning({ id: sessions.id });
+  return ended.length > 0;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { deleteOldLinks } from "../../../src/identity/portal.ts";
 import { hidden, textOf } from "../support/browse.ts";
-import { type Answer, call, makeTenant } from "../support/client.ts";
+import { type Answer, call, db, makeTenant } from "../support/client.ts";
 import { expireSessions, insertMembers } from "../support/member-rows.ts";
 import { operate, operatorActionsOn } from "../support/operate.ts";
 import { formHeaders, makePerson, postForm, redirectsToSignIn, sendRequest, withCookie } from "../support/people.ts";
@@ -60,6 +61,7 @@ describe("The team API creates a portal link", () => {
     ["a return URL with a name before the host", { return_url: "http://app.acme.dev@localhost/" }, "/return_url"],
     ["a return URL that is a script", { return_url: "javascript:alert(1)//localhost" }, "/return_url"],
     ["a return URL whose host only begins like this machine", { return_url: "http://localhost.evil.dev/" }, "/return_url"],
+    ["a return URL whose host would end a part of the policy", { return_url: "http://x;sandbox.localhost/" }, "/return_url"],
     ["a page of another site", { page: "//evil.dev" }, "/page"],
     ["a time under a minute", { expires_in: 59 }, "/expires_in"],
     ["a time over an hour", { expires_in: 3601 }, "/expires_in"],
@@ -105,6 +107,7 @@ describe("The page of a portal link", () => {
     const session = withCookie(portalCookieOf(first));
     const again = await claim(token, { "User-Agent": "One" });
     expect([again.status, portalCookieOf(again), await isIn(session)]).toEqual([409, "", true]);
+    expect(textOf(again)).not.toContain("has ended. This");
     expect((await session.get(`/portal?token=${token}`)).headers.get("Location")).toBe("/keys");
     const other = await sendRequest("GET", `/portal?token=${token}`, { "User-Agent": "Another" });
     expect([other.status, other.text.includes("End that session"), await isIn(session)]).toEqual([409, true, true]);
@@ -128,6 +131,13 @@ describe("The page of a portal link", () => {
       expect((await sendRequest("GET", `/portal?token=${token}`)).status).toBe(409);
       expect((await claim(token)).status).toBe(409);
     }
+  });
+
+  it("is deleted an hour after its end, used or not", async () => {
+    const tokens = [await newToken(), await newToken()];
+    await claim(tokens[0] ?? "");
+    expect(await deleteOldLinks(db, [accountId], Date.now() + 3_600_000, 100)).toBe(0);
+    expect(await deleteOldLinks(db, [accountId], Date.now() + 4_000_000, 100)).toBe(2);
   });
 
   it("takes no claim that another page sends", async () => {

@@ -2,7 +2,7 @@ import { type Context, Hono } from "hono";
 import { getCookie, setCookie } from "hono/cookie";
 import { connect } from "../../../db/client.ts";
 import { framingHosts } from "../../../http/portal-hosts.ts";
-import { claimPortalLink, endedPortalLink, type PortalLink, type ReadLink, readPortalLink } from "../../../identity/portal.ts";
+import { claimPortalLink, endedPortalLink, endStolen, type PortalLink, type ReadLink, readPortalLink } from "../../../identity/portal.ts";
 import { endSession, type SignedIn } from "../../../identity/sessions.ts";
 import { Failure, orNull } from "../../../lib/errors/failure.ts";
 import { shownName } from "../../../lib/settings.ts";
@@ -125,6 +125,8 @@ portalPages.post("/portal", async (c) => {
   if (!found) return showEnded(c, found, token, theme);
   if (isOwnSession(c, found.link)) return c.redirect(found.link.page, 303);
   allowFrame(c, found);
+  if (found.link.claimedAt !== null)
+    return showEnded(c, found, token, theme, await endStolen(connect(c.env.DB), found.link, Date.now(), sessionOrigin(c)));
   if (isFramed && !found.link.isFramed) throw new Failure("forbidden", "This link is not for a frame.");
   if (isFramed && getCookie(c, check.name) !== check.value) return showTab(c, token, theme);
   const other = found.isOpen ? otherMember(c, found.link) : null;
@@ -135,7 +137,7 @@ portalPages.post("/portal", async (c) => {
     await setPortalSession(c, session);
     if (other?.session) await endSession(contextOf(c, commitTo(unboundOutbox(c))), other.session.id, other.member).catch(orNull);
   } catch (error) {
-    if (error instanceof Failure && error.code === "conflict") return showEnded(c, found, token, theme, found.link.claimedAt !== null);
+    if (error instanceof Failure && error.code === "conflict") return showEnded(c, found, token, theme);
     throw error;
   }
   if (theme) remember(c, "theme", theme);
