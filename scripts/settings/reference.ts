@@ -36,28 +36,41 @@ function parsed(file: string, text: string): Json {
 
 /** Returns the value at a JSON pointer like `#/components/schemas/Order`, or undefined. */
 function valueAt(document: Json, reference: string): Json | undefined {
-  const names = reference.slice(2).split("/");
-  const nameOf = (name: string) => decodeURIComponent(name).replaceAll("~1", "/").replaceAll("~0", "~");
+  let names: string[];
+  try {
+    names = decodeURIComponent(reference).slice(2).split("/");
+  } catch {
+    return undefined;
+  }
   return names.reduce<Json | undefined>(
-    (value, name) => (typeof value === "object" && value !== null ? (value as JsonObject)[nameOf(name)] : undefined),
+    (value, name) =>
+      typeof value === "object" && value !== null ? (value as JsonObject)[name.replaceAll("~1", "/").replaceAll("~0", "~")] : undefined,
     document,
   );
 }
 
-/** Throws for the first reference that leads nowhere, or to another file, which the page could not load. */
+/** The members whose values are data of the API, in which `$ref` means nothing. */
+const data = new Set(["const", "default", "enum", "example", "examples", "properties", "value"]);
+
+/** Throws for the first reference that leads nowhere, or to another file, which the page could not load, and for an anchor within itself. */
 function checkReferences(file: string, document: Json): void {
-  const visit = (value: Json, at: string): void => {
+  const visit = (value: Json, at: string, name: string, parents: readonly Json[]): void => {
     if (typeof value !== "object" || value === null) return;
+    if (parents.includes(value)) throw refuse(file, `${at}: The anchor contains itself. Write the reference as $ref.`);
     const reference = isObject(value) ? value.$ref : undefined;
-    if (typeof reference === "string" && !/\/(?:properties|example|examples|default|value)$/.test(at)) {
-      const known = reference === "#" || (reference.startsWith("#/") && valueAt(document, reference) !== undefined);
+    if (typeof reference === "string" && !data.has(name)) {
       if (!reference.startsWith("#"))
         throw refuse(file, `${at}: The reference "${reference}" leads to another file. Bundle all files into one first.`);
-      if (reference.startsWith("#/") && !known) throw refuse(file, `${at}: The reference "${reference}" leads nowhere.`);
+      if (reference.startsWith("#/") && valueAt(document, reference) === undefined)
+        throw refuse(file, `${at}: The reference "${reference}" leads nowhere.`);
     }
-    for (const [name, child] of Object.entries(value)) visit(child, `${at}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`);
+    for (const [child, each] of Object.entries(value)) {
+      // Below an example there are no references. Below `properties` there are schemas.
+      if (data.has(name) && name !== "properties" && name !== "examples") continue;
+      visit(each, `${at}/${child.replaceAll("~", "~0").replaceAll("/", "~1")}`, child, [...parents, value]);
+    }
   };
-  visit(document, "#");
+  visit(document, "#", "", []);
 }
 
 /** Reads the OpenAPI document of a team. Throws `CommandError` that says what is wrong with it. */

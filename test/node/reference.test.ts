@@ -29,6 +29,8 @@ it.each([
     `${head}paths: { /a: { $ref: './a.yaml' } }`,
     '#/paths/~1a: The reference "./a.yaml" leads to another file',
   ],
+  ["a reference that cannot be decoded", `${head}paths: { /a: { $ref: '#/components/%' } }`, '"#/components/%" leads nowhere'],
+  ["an anchor within itself", `${head}paths: {}\ncomponents: &all { schemas: *all }`, "The anchor contains itself"],
   ["a reference to nothing", `${head}paths: { /a: { $ref: '#/components/none' } }`, '"#/components/none" leads nowhere'],
 ])("brand.openapi refuses %s, and says what is wrong", (_, text, message) => {
   expect(() => read(text)).toThrow(message);
@@ -43,6 +45,7 @@ it("brand.openapi reads OpenAPI 3.0, 3.1, 3.2 and Swagger 2.0, with a byte order
   // An example is a value of the API, in which `$ref` means nothing.
   const example = `${head}paths: {}\ncomponents: { examples: { One: { value: { $ref: 'a text' } } } }`;
   expect(read(example).openapi).toBe("3.1.0");
+  expect(read(`${head}paths: { /a: { get: { example: { order: { $ref: './a text' } } } } }`).openapi).toBe("3.1.0");
 });
 
 it("A document cannot end the script that carries it", () => {
