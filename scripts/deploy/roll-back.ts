@@ -9,7 +9,7 @@ import { sendAllTo, WranglerError, wrangler } from "./wrangler.ts";
 
 const usage = `Usage: npm run roll-back -- [--env NAME] [--to VERSION] [--if-split] [--dry-run]
 
-  --env NAME    an environment of the folder environments, for example staging; the default is production
+  --env NAME    NAME of a file overview.NAME.toml, for example staging; the default is production
   --to VERSION  the id of a version; the default is the version that served all requests before
   --if-split    do nothing if one version has all requests
   --dry-run     say what would happen, and change nothing

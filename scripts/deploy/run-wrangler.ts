@@ -7,7 +7,7 @@ import { forDeployment } from "./wrangler.ts";
 
 // `npm run wrangler -- NAME COMMAND` runs a command of wrangler for one environment. CLOUDFLARE_ENV has no effect on it.
 
-const usage = "Usage: npm run wrangler -- NAME COMMAND...\n\n  NAME  an environment: production, or a file in the folder environments";
+const usage = "Usage: npm run wrangler -- NAME COMMAND...\n\n  NAME  an environment: production, or NAME of a file overview.NAME.toml";
 
 /** Options of wrangler that change what a command does, and where. */
 const changing = ["remote", "local", "env", "dry-run", "command", "file", "version-id"];

@@ -50,7 +50,7 @@ function helpOf(noun?: string): string {
 ${forms.map(([form, what]) => `  ${form.padEnd(width)}  ${what}`).join("\n")}
 
   --json        print the response as JSON
-  --env NAME    call the deployed Worker of this environment: production, or a file in the folder environments
+  --env NAME    call the deployed Worker of this environment: production, or NAME of a file overview.NAME.toml
   --remote URL  call the deployed Worker at this address (or set OPERATOR_REMOTE)
 
 Without --env, --remote and OPERATOR_REMOTE, a command calls the Worker of \`npm start\`. If several are given, they must name the same Worker.
