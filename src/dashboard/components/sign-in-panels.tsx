@@ -40,8 +40,8 @@ export const SessionsPanel = ({
     )}
     {sessions.length === maxListed && <p>The list shows your own sessions and the latest sessions of other members.</p>}
     <p class="quiet">
-      A session ends if you do not open a page for twelve hours. Every session ends after fourteen days, and one from another app after a
-      day.
+      A session ends if you do not open a page for twelve hours. Every session ends after fourteen days. A session that another app has
+      opened ends after one day.
     </p>
   </section>
 );
