@@ -4,8 +4,8 @@
 export const assets = {
   "console.js": "/assets/console.KQNLVQ3L.js",
   "log.js": "/assets/log.Y6W54TXW.js",
-  "overview.js": "/assets/overview.QDBZC6MH.js",
+  "overview.js": "/assets/overview.RFS6S3BY.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
   "reference.js": "/assets/reference.GCWL52FH.js",
-  "style.css": "/assets/style.KH4CL245.css",
+  "style.css": "/assets/style.3IYPSRPK.css",
 } as const;

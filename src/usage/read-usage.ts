@@ -11,6 +11,8 @@ export interface SeriesPoint {
   requests: number;
   successes: number;
   notReported: number;
+  /** The requests over a limit, which have the status 429. */
+  refused: number;
   averageMs: number | null;
   p50Ms: number | null;
   p95Ms: number | null;
@@ -39,55 +41,35 @@ export async function readUsage(
   return { window, previous, ...figures, series: seriesOf(current, window, stepMs), previousSeries: seriesOf(former, previous, stepMs) };
 }
 
-/**
- * Returns one point for each hour or day of a span of whole hours. `keyId` and `route`: count only the requests of this key, or to this route. `counts`:
- * returns whether requests with a status count.
- */
-export async function readSeries(
-  context: UsageSnapshot,
-  span: Span,
-  stepMs: number,
-  { keyId, ...of }: { keyId?: string | undefined } & Counted = {},
-): Promise<SeriesPoint[]> {
-  return seriesOf((await readPeriods(context, wantedFor(span, stepMs, keyId, of.route !== undefined))).flat(), span, stepMs, of);
-}
+/** Returns one point for each hour or day of a span of whole hours, of an account or of one of its keys. */
+export const readSeries = async (context: UsageSnapshot, span: Span, stepMs: number, keyId: string | undefined): Promise<SeriesPoint[]> =>
+  seriesOf((await readPeriods(context, wantedFor(span, stepMs, keyId))).flat(), span, stepMs);
 
-/** Which requests count: those to a route, and those with certain statuses. */
-interface Counted {
-  route?: string | undefined;
-  counts?: ((status: number) => boolean) | undefined;
-}
-
-/** `byRoute`: whether the periods must tell routes apart. The totals of an account do not, and those of its keys do. */
-function wantedFor(span: Span, stepMs: number, keyId: string | undefined, byRoute = false): Wanted[] {
-  const keys = keyId !== undefined ? { id: keyId } : byRoute ? "all" : "none";
+function wantedFor(span: Span, stepMs: number, keyId: string | undefined): Wanted[] {
+  const keys = keyId === undefined ? "none" : { id: keyId };
   return stepMs === hourMs ? [{ by: "hour", spans: [span], keys }] : daysAndHoursOf(span, keys);
 }
-
-const cellsOf = ({ rollups }: Period) => [...rollups.values()].flatMap(({ cells }) => [...cells.values()]);
 
 const totalsOfPeriod = ({ totals }: Period) => statusTotalsOf(totals);
 
 const histogramOf = (periods: readonly Period[]) => mergeHistograms(periods.map(({ totals }) => totals.histogram));
 
 /** Returns one point for each hour or day that overlaps with the span. */
-function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number, { route, counts }: Counted = {}): SeriesPoint[] {
+function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number): SeriesPoint[] {
   const startOf = (timeMs: number) => timeMs - (timeMs % stepMs);
   const byStart = Map.groupBy(periods, (period) => startOf(period.start));
   const points: SeriesPoint[] = [];
   for (let start = startOf(from); start < to; start += stepMs) {
     const own = byStart.get(start) ?? [];
-    const rollups = own
-      .flatMap((period) => (route === undefined ? totalsOfPeriod(period) : cellsOf(period).filter((cell) => cell.route === route)))
-      .filter(({ status }) => counts?.(status) ?? true);
+    const rollups = own.flatMap(totalsOfPeriod);
     points.push({
       start,
       requests: requestsOf(rollups),
       successes: successesOf(rollups),
       notReported: notReportedOf(rollups),
+      refused: requestsOf(rollups.filter(({ status }) => status === 429)),
       averageMs: averageOf(rollups),
-      // The histograms tell neither statuses nor routes apart.
-      ...percentilesOf(counts || route !== undefined ? mergeHistograms([]) : histogramOf(own)),
+      ...percentilesOf(histogramOf(own)),
     });
   }
   return points;

@@ -105,12 +105,13 @@ it("The operator's page at 320 to 1280 pixels is as wide as the window, and no n
 const marks: [selector: string, property: "fill" | "stroke", on: string[]][] = [
   ["served", "fill", ["panel"]],
   ["refused", "fill", ["panel"]],
+  ["failed", "fill", ["panel"]],
   ["unreported", "fill", ["panel"]],
   ["line", "stroke", ["panel", "band"]],
   ["band", "stroke", ["panel"]],
   // The line of an earlier time crosses the bars. Each dash has an edge in the color of the panel.
   ["before", "stroke", ["panel"]],
-  ["hatch", "stroke", ["served", "refused"]],
+  ["hatch", "stroke", ["served", "refused", "failed"]],
   ["zero", "stroke", ["panel"]],
 ];
 
@@ -282,7 +283,7 @@ describe("A chart", () => {
       for (let bar = 0; bar < 30; bar++) await page.keyboard.press("ArrowLeft");
       for (let bar = 0; bar < 30; bar++) await page.keyboard.press("Shift+ArrowRight");
       const text = (await plot.getAttribute("aria-valuetext")) ?? "";
-      expect(text).toMatch(new RegExp(`: ${total} requests, including \\d+ that failed or were refused$`));
+      expect(text).toMatch(new RegExp(`: ${total} requests, \\d+ failed, \\d+ refused$`));
       const [, from = "", to = ""] = /^(.*) to (.*): /.exec(text) ?? [];
       await page.keyboard.press("Enter");
       await page.waitForURL(/from=/);

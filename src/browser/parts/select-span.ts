@@ -17,7 +17,7 @@ export function makeSelectable(chart: HTMLElement): void {
     const sumOf = (name: string) => bars.slice(from, to + 1).reduce((sum, { dataset }) => sum + Number(dataset[name]), 0);
     const requests = sumOf("requests");
     if (Number.isNaN(requests)) return span;
-    return `${span}: ${requests.toLocaleString("en")} requests, including ${sumOf("failed").toLocaleString("en")} that failed or were refused`;
+    return `${span}: ${requests.toLocaleString("en")} requests, ${sumOf("failed").toLocaleString("en")} failed, ${sumOf("refused").toLocaleString("en")} refused`;
   };
   // The bars at both ends of the selection.
   let [anchor, end] = [last, last];
@@ -27,7 +27,11 @@ export function makeSelectable(chart: HTMLElement): void {
     const [from, to] = [Math.min(anchor, end), Math.max(anchor, end)];
     for (const [index, bar] of bars.entries()) bar.classList.toggle("marked", index >= from && index <= to);
     const text = from === to ? textOf(from) : textOfSpan(from, to);
-    if (readout) readout.textContent = text;
+    if (readout) {
+      readout.hidden = false;
+      readout.textContent = text;
+      readout.style.setProperty("--at", `${((end + 0.5) / bars.length) * 100}%`);
+    }
     plot.setAttribute("aria-valuenow", String(end));
     plot.setAttribute("aria-valuetext", text);
   };
@@ -76,6 +80,7 @@ export function makeSelectable(chart: HTMLElement): void {
     if (isDragging) select();
     isDragging = false;
   });
+  for (const left of ["pointerleave", "blur"]) plot.addEventListener(left, () => readout?.setAttribute("hidden", ""));
   plot.addEventListener("pointercancel", () => (isDragging = false));
   plot.addEventListener("keydown", (event) => {
     if (event.key === "Enter") return select();

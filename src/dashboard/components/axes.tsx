@@ -3,16 +3,14 @@ import { hourMs } from "../../lib/time/clock.ts";
 import { short } from "../format.ts";
 
 const width = 900;
-/** The height of a chart, and of a chart above a list, in pixels. */
-const heights = { usual: 170, low: 96 };
+/** The height of a chart, in pixels. */
+const height = 170;
 /** The margin at the top and bottom of a chart, in pixels. Without the margin, the top and bottom labels would be cut off. */
 const margin = 8;
 const maxNames = 6;
 
 /** Converts values and times to coordinates in a chart. */
 export interface Scale {
-  /** The height of the chart, in pixels. */
-  height: number;
   /** The value of the highest grid line. */
   max: number;
   /** The width of one hour or day, in units of the chart. */
@@ -30,14 +28,23 @@ function roundedUp(value: number): number {
   return steps.map((step) => 4 * step * power).find((max) => max >= value) ?? 40 * power;
 }
 
+/**
+ * Returns the highest value that a chart shows. If a tenth of the values or less are far above all others, the chart would show the others as a flat line, so
+ * these values are cut off.
+ */
+export function usualHighest(values: readonly number[]): number {
+  const sorted = values.filter((value) => value > 0).toSorted((a, b) => a - b);
+  const highest = sorted.at(-1) ?? 0;
+  const usual = sorted[Math.floor(0.9 * (sorted.length - 1))] ?? 0;
+  return highest > 4 * usual ? 2 * usual : highest;
+}
+
 /** Returns the scale of a chart with `count` hours or days and the given highest value. */
-export function scaleOf(count: number, highest: number, size: keyof typeof heights = "usual"): Scale {
-  const height = heights[size];
+export function scaleOf(count: number, highest: number): Scale {
   const max = roundedUp(Math.max(highest, 1));
   const step = width / count;
   const x = (index: number) => index * step;
   return {
-    height,
     max,
     step,
     x,
@@ -52,11 +59,8 @@ export const Above = ({ scale, index }: { scale: Scale; index: number }) => {
   return <polygon class="over" points={`${x - 5},${y + 1} ${x + 5},${y + 1} ${x},${y - 7}`} />;
 };
 
+/** The grid lines of a chart, as shares of its highest one. */
 const quarters = [0, 0.25, 0.5, 0.75, 1];
-const halves = [0, 0.5, 1];
-
-/** The grid lines of a chart, as shares of its highest one. A low chart has no room for quarters. */
-const linesOf = ({ height }: Scale) => (height === heights.low ? halves : quarters);
 
 /** Returns whether a label below the chart has no room around the middle of its bar. It then ends with the chart. */
 const isAtEnd = (index: number, count: number) => index > 0 && (index + 0.5) / count > 0.92;
@@ -97,8 +101,8 @@ export const Axes = ({
   children: Child;
 }) => (
   <div class="plot">
-    <svg class="values" aria-hidden="true" height={scale.height}>
-      {linesOf(scale).map((share) => (
+    <svg class="values" aria-hidden="true" height={height}>
+      {quarters.map((share) => (
         <text class="tick" x="100%" y={scale.y(scale.max * share) + 4} text-anchor="end">
           {textOf(scale.max * share)}
         </text>
@@ -106,8 +110,8 @@ export const Axes = ({
     </svg>
     <svg
       class="area"
-      viewBox={`0 0 ${width} ${scale.height}`}
-      height={scale.height}
+      viewBox={`0 0 ${width} ${height}`}
+      height={height}
       preserveAspectRatio="none"
       role="img"
       aria-labelledby={`${id}-title ${id}-desc`}
@@ -117,11 +121,12 @@ export const Axes = ({
       <pattern id="part" width={6} height={6} patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
         <line class="hatch" x1={0} x2={0} y1={0} y2={6} />
       </pattern>
-      {linesOf(scale).map((share) => (
+      {quarters.map((share) => (
         <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.max * share)} y2={scale.y(scale.max * share)} />
       ))}
       {children}
     </svg>
+    <p class="readout" data-readout hidden />
     <svg class="names" aria-hidden="true" height={20}>
       {starts.map((start, index) =>
         isNamed(start, index, starts) ? (

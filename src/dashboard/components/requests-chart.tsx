@@ -2,8 +2,9 @@ import { dayMs, dayStart, hourMs } from "../../lib/time/clock.ts";
 import { hourName } from "../../lib/time/moments.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";
-import { barTime, integer } from "../format.ts";
-import { Above, Axes, scaleOf } from "./axes.tsx";
+import type { PageContext } from "../context.ts";
+import { barTime, counted, integer } from "../format.ts";
+import { Above, Axes, type Scale, scaleOf, usualHighest } from "./axes.tsx";
 import { SeriesTable, spanOfBar } from "./series-table.tsx";
 
 interface RequestsChartProps {
@@ -18,30 +19,36 @@ interface RequestsChartProps {
   selected?: Span | undefined;
   /** The address to which a selected span is added. */
   list: string;
-  /** Whether the chart is above a list, which needs the room. */
-  isLow?: boolean;
+  /** Whether the highest bar decides on the scale, even if it flattens all others, and the address of the other choice. */
+  scaling: { isFull: boolean; href: string };
 }
 
 /**
- * Renders requests over time as bars, with failed requests at the top of each bar. A line shows the same weekdays before. A table shows the
- * numbers of the bars. With JavaScript, the reader selects a span, which opens `list` for it. Without JavaScript, the table has the links.
+ * Renders requests over time as bars: at the top of each bar those that were refused, below them those that failed. A line shows the same weekdays before. A
+ * table shows the numbers of the bars. With JavaScript, the reader selects a span, which opens `list` for it. Without JavaScript, the table has the links.
  */
-export const RequestsChart = ({ series, stepMs, covered, earlier, selected, list, isLow = false }: RequestsChartProps) => {
-  const highest = Math.max(...series.map(({ requests }) => requests));
-  const line = earlier ? requestsBefore(series, earlier) : [];
+export const RequestsChart = ({ series: all, stepMs, covered, earlier, selected, list, scaling }: RequestsChartProps) => {
   const spanOf = ({ start }: SeriesPoint) => spanOfBar(start, stepMs, covered);
   const isPartial = (point: SeriesPoint) => lengthOf(spanOf(point)) < stepMs;
-  const scale = scaleOf(series.length, highestShown(highest, line), isLow ? "low" : "usual");
+  // A part of a first day cannot be compared with whole days.
+  const first = all.length > 2 ? all.findIndex((point) => !isPartial(point)) : 0;
+  const series = all.slice(Math.max(0, first));
+  const requests = series.map((point) => point.requests);
+  const highest = Math.max(...requests);
+  const line = earlier ? requestsBefore(series, earlier) : [];
+  const usual = usualHighest(requests);
+  const scale = scaleOf(series.length, scaling.isFull ? Math.max(highest, ...line) : Math.max(usual, highestOfLine(usual, line)));
   // Only whole hours and days can be compared.
   const compared = series.flatMap((point, index) => {
-    const requests = line[index];
-    return requests === undefined || isPartial(point) ? [] : [{ index, requests }];
+    const before = line[index];
+    return before === undefined || isPartial(point) ? [] : [{ index, before }];
   });
-  const points = compared.flatMap(({ index, requests }) => {
-    const y = scale.y(Math.min(requests, scale.max)).toFixed(1);
+  const points = compared.flatMap(({ index, before }) => {
+    const y = scale.y(Math.min(before, scale.max)).toFixed(1);
     return [`${scale.x(index).toFixed(1)},${y}`, `${scale.x(index + 1).toFixed(1)},${y}`];
   });
-  const above = compared.filter(({ requests }) => requests > scale.max);
+  const cut = series.filter((point) => point.requests > scale.max);
+  const above = compared.filter(({ before }) => before > scale.max);
   const unit = stepMs === hourMs ? "hour" : "day";
   const before = earlier && beforeOf(earlier.ms);
   // If the whole chart is selected, no mark is needed.
@@ -52,59 +59,63 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, list
       <Axes
         id="requests-chart"
         title={`Requests by ${unit}`}
-        description={`${integer(series.reduce((sum, { requests }) => sum + requests, 0))} requests; at most ${integer(highest)} in one ${unit}.${before ? ` The line shows the requests ${before}.` : ""}`}
+        description={`${integer(requests.reduce((sum, each) => sum + each, 0))} requests; at most ${integer(highest)} in one ${unit}.${before ? ` The line shows the requests ${before}.` : ""}`}
         scale={scale}
         starts={series.map(({ start }) => start)}
         nameOf={tickName(stepMs)}
       >
         {series.map((point, index) => (
-          <Bar
-            point={point}
-            x={scale.x(index)}
-            step={scale.step}
-            y={scale.y}
-            name={barTime(point.start, stepMs)}
-            stepMs={stepMs}
-            span={spanOf(point)}
-            isSelected={isMarked(point)}
-          />
+          <Bar point={point} index={index} scale={scale} stepMs={stepMs} span={spanOf(point)} isSelected={isMarked(point)} />
         ))}
         {earlier && ["edge", "before"].map((name) => <polyline class={name} fill="none" points={points.join(" ")} />)}
-        {above.map(({ index }) => (
+        {[...above.map(({ index }) => index), ...cut.map((point) => series.indexOf(point))].map((index) => (
           <Above scale={scale} index={index} />
         ))}
       </Axes>
       <figcaption class="legend">
-        <span class="key served">succeeded</span> <span class="key refused">failed or refused</span>{" "}
+        <span class="key served">served</span> <span class="key refused">refused</span> <span class="key failed">failed</span>{" "}
         {series.some(({ notReported }) => notReported > 0) && <span class="key unreported">not reported</span>}{" "}
         {before && <span class="key before">{before}</span>}
         {earlier && earlier.ms >= 28 * dayMs && ", on the same weekdays"}
-        {above.length > 0 && (
+        {above.length > 0 && `, up to ${integer(Math.max(...above.map((each) => each.before)))}`}
+        {cut.length > 0 && (
           <>
             {" "}
             <span class="key over">
-              {before}, up to {integer(Math.max(...above.map(({ requests }) => requests)))}
+              cut off: {cut.map((point) => `${barTime(point.start, stepMs)} with ${integer(point.requests)}`).join(", ")}
             </span>
           </>
         )}
-        {series.some(isPartial) && <span class="quiet"> · hatched: only part of the {unit}</span>} <span class="quiet">· UTC</span>{" "}
-        <span class="quiet" data-readout />
+        {series.some(isPartial) && <span class="quiet"> · hatched: the {unit} so far</span>} <span class="quiet">· UTC</span>
+        {first > 0 && <span class="quiet"> · the rest of {barTime(covered.from, stepMs)} is in the table</span>}
+        {(cut.length > 0 || scaling.isFull) && (
+          <>
+            {" "}
+            <a href={scaling.href}>{scaling.isFull ? "Cut off what is far above" : "Show the full height"}</a>
+          </>
+        )}
       </figcaption>
       <details>
         <summary>Show as a table</summary>
-        <SeriesTable series={series} stepMs={stepMs} covered={covered} list={list} />
+        <SeriesTable series={all} stepMs={stepMs} covered={covered} list={list} />
       </details>
     </figure>
   );
 };
 
-/** The space between the two parts of a bar. Their colours alone differ too little. */
+/** Reads whether the query of a page asks for the full height. `here`: the page without it. */
+export function scalingOf(c: PageContext, here: string): RequestsChartProps["scaling"] {
+  const isFull = c.req.query("scale") === "full";
+  return { isFull, href: isFull ? here : `${here}${here.includes("?") ? "&" : "?"}scale=full` };
+}
+
+/** The space between the parts of a bar. Their colours alone differ too little. */
 const gap = 2;
 
-/** Returns the highest number that a chart shows. If the compared line is far above the bars, it would flatten them, so it is cut off. */
-const highestShown = (highest: number, line: readonly number[]): number => {
-  const highestOfLine = Math.max(0, ...line);
-  return highest > 0 && highestOfLine > 4 * highest ? highest : Math.max(highest, highestOfLine);
+/** Returns the highest number of the compared line that a chart shows. If the line is far above the bars, it would flatten them, so it is cut off. */
+const highestOfLine = (highest: number, line: readonly number[]): number => {
+  const most = Math.max(0, ...line);
+  return highest > 0 && most > 4 * highest ? 0 : most;
 };
 
 const lengthOf = ({ from, to }: Span): number => to - from;
@@ -145,54 +156,47 @@ function requestsBefore(series: readonly SeriesPoint[], { series: earlier, ms }:
   return series.map(({ start }) => byStart.get(start - ms) ?? 0);
 }
 
-/**
- * Renders the requests of one hour or day. `name`: the name of the hour or day. `stepMs`: its length. `span`: what is counted of it.
- */
-const Bar = ({
-  point,
-  x,
-  step,
-  y,
-  name,
-  stepMs,
-  span,
-  isSelected = false,
-}: {
+interface BarProps {
   point: SeriesPoint;
-  x: number;
-  step: number;
-  y: (value: number) => number;
-  name: string;
+  index: number;
+  scale: Scale;
   stepMs: number;
+  /** What is counted of the hour or day. */
   span: Span;
-  isSelected?: boolean;
-}) => {
-  const inset = step > 6 ? 1.5 : 0.5;
-  /** The requests that did not fail, if it is known. */
-  const known = point.successes + point.notReported;
-  const bar = { x: (x + inset).toFixed(1), width: Math.max(1, step - 2 * inset).toFixed(1) };
+  isSelected: boolean;
+}
+
+/** Renders the requests of one hour or day. */
+const Bar = ({ point, index, scale, stepMs, span, isSelected }: BarProps) => {
+  const { requests, successes, notReported, refused } = point;
+  const failed = requests - successes - notReported - refused;
+  const inset = scale.step > 6 ? 1.5 : 0.5;
+  const bar = { x: (scale.x(index) + inset).toFixed(1), width: Math.max(1, scale.step - 2 * inset).toFixed(1) };
+  const parts = { served: successes, unreported: notReported, failed, refused };
+  const y = (value: number) => scale.y(Math.min(value, scale.max));
+  let below = 0;
+  const rects = Object.entries(parts).map(([name, count]) => {
+    const from = below;
+    below += count;
+    const room = from > 0 && name !== "unreported" ? gap : 0;
+    return count > 0 && <rect class={name} {...bar} y={y(below)} height={Math.max(1, y(from) - y(below) - room)} />;
+  });
   return (
     <g
       data-from={span.from}
       data-to={span.to}
       data-ends={endName(point.start, stepMs)}
-      data-requests={point.requests}
-      data-failed={point.requests - known}
+      data-requests={requests}
+      data-failed={failed}
+      data-refused={refused}
       class={isSelected ? "marked" : undefined}
     >
       <title>
-        {`${name}: ${integer(point.requests)} requests, including ${integer(point.requests - known)} that failed or were refused${point.notReported > 0 ? ` and ${integer(point.notReported)} without a reported status` : ""}`}
+        {`${barTime(point.start, stepMs)}: ${counted(requests, "request")}, ${integer(failed)} failed, ${integer(refused)} refused${notReported > 0 ? `, ${integer(notReported)} without a reported status` : ""}`}
       </title>
-      <rect class="hit" x={x.toFixed(1)} width={step.toFixed(1)} y={0} height={y(0)} />
-      <rect class="served" {...bar} y={y(point.successes)} height={y(0) - y(point.successes)} />
-      {point.notReported > 0 && <rect class="unreported" {...bar} y={y(known)} height={y(point.successes) - y(known)} />}
-      <rect
-        class="refused"
-        {...bar}
-        y={y(point.requests)}
-        height={Math.max(1, y(known) - y(point.requests) - (known > 0 ? gap : 0)) * Number(point.requests > known)}
-      />
-      {lengthOf(span) < stepMs && <rect fill="url(#part)" {...bar} y={y(point.requests)} height={y(0) - y(point.requests)} />}
+      <rect class="hit" x={scale.x(index).toFixed(1)} width={scale.step.toFixed(1)} y={0} height={y(0)} />
+      {rects}
+      {lengthOf(span) < stepMs && <rect fill="url(#part)" {...bar} y={y(requests)} height={y(0) - y(requests)} />}
     </g>
   );
 };

@@ -3,7 +3,7 @@ import type { Figures } from "../../usage/figures.ts";
 import type { SeriesPoint } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";
 import { barTime, exactMilliseconds, milliseconds, shortTime } from "../format.ts";
-import { Above, Axes, scaleOf } from "./axes.tsx";
+import { Above, Axes, scaleOf, usualHighest } from "./axes.tsx";
 import { tickName } from "./requests-chart.tsx";
 import { spanOfBar } from "./series-table.tsx";
 
@@ -19,23 +19,12 @@ interface TimesChartProps {
   list: string;
 }
 
-/**
- * Returns the highest time that a chart shows. If a tenth of the times or less are far above all others, the chart would show the others as a flat line,
- * so these times are cut off.
- */
-function highestShown(times: readonly number[]): number {
-  const sorted = times.toSorted((a, b) => a - b);
-  const highest = sorted.at(-1) ?? 0;
-  const usual = sorted[Math.floor(0.9 * (sorted.length - 1))] ?? 0;
-  return highest > 4 * usual ? 2 * usual : highest;
-}
-
 /** Renders the average response time as a line, and the range from p50 to p95 as a band. */
 export const TimesChart = ({ usage, series, stepMs, covered, list }: TimesChartProps) => {
   // Skip hours and days without admitted requests.
   const known = series.flatMap((point, index) => (point.averageMs === null ? [] : [{ ...point, index }]));
   const timeOf = ({ p95Ms, averageMs }: SeriesPoint) => Math.max(p95Ms ?? 0, averageMs ?? 0);
-  const scale = scaleOf(series.length, highestShown(known.map(timeOf)));
+  const scale = scaleOf(series.length, usualHighest(known.map(timeOf)));
   const at = (index: number, value: number | null) =>
     `${scale.middle(index).toFixed(1)},${scale.y(Math.min(value ?? 0, scale.max)).toFixed(1)}`;
   const above = known.filter((point) => timeOf(point) > scale.max);
@@ -75,7 +64,7 @@ export const TimesChart = ({ usage, series, stepMs, covered, list }: TimesChartP
             </span>{" "}
           </>
         )}
-        <span class="quiet">· lower is better · UTC</span> <span class="quiet" data-readout />
+        <span class="quiet">· lower is better · UTC</span>
       </figcaption>
     </figure>
   );

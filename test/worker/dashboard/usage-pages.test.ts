@@ -22,6 +22,32 @@ describe("The usage page", () => {
     expect([sum(1), sum(2)]).toEqual([4, 3]);
   });
 
+  it("has a bar for each whole day and for today, with its failed and refused requests, and cuts off a spike until asked", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const hour = hourStart(Date.now()) - hourMs;
+    const of = (start: number, count: number, more = {}) =>
+      Array.from({ length: count }, (_, n) => entryOf({ accountId, keyId }, start + n, more));
+    await write([
+      ...Array.from({ length: 20 }, (_, n) => of(hour - n * hourMs, 2)).flat(),
+      ...of(hour, 20),
+      ...of(hour, 3, { status: 500 }),
+      ...of(hour, 5, { status: 429, admitted: false, counted: false }),
+    ]);
+    const { get } = browse(accountId);
+    await vi.waitFor(async () => {
+      const { text } = await get("/usage?window=24h");
+      expect(text).toContain(": 30 requests, 3 failed, 5 refused</title>");
+      expect(textOf({ text })).toMatch(/cut off: \d+ \w+ \d\d:00 with 30 /);
+    }, logDelay);
+    const { text } = await get("/usage?window=24h&scale=full");
+    expect([text.includes("cut off"), text.includes('href="/usage?window=24h"')]).toEqual([false, true]);
+    const [days = ""] = (await get("/usage?window=30d")).text.split('id="times-part"');
+    const starts = [...days.matchAll(/data-from="(\d+)"/g)].map(([, from]) => Number(from));
+    expect(starts.filter((start) => start % dayMs !== 0)).toEqual([]);
+    expect(starts.length).toBeGreaterThanOrEqual(29);
+    expect(starts.length).toBeLessThanOrEqual(30);
+  });
+
   it("shows the figures, breakdowns and requests of a selected span, and what differs from a week before", async () => {
     const { accountId, keyId } = await makeTenant({ hourlyLimit: 200 });
     const { keyId: otherId } = await makeKey(accountId, { name: "Other" });

@@ -5,7 +5,6 @@ import { needs } from "../../access/needs.ts";
 import { ActivityTable } from "../../components/activity-table.tsx";
 import { ButtonLink, FilterField, Options, Submit } from "../../components/fields.tsx";
 import { PageScript, PauseButton, showPage } from "../../components/layout.tsx";
-import { LogChart } from "../../components/log-chart.tsx";
 import { Empty } from "../../components/notice.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { Moment } from "../../components/time.tsx";
@@ -14,7 +13,7 @@ import { csvTitle } from "../../csv.ts";
 import { counted, integer } from "../../format.ts";
 import { namesOf } from "../../key-choices.ts";
 import { contextOf } from "../../operation-contexts.ts";
-import { addressOf, asWords, chipsOf, methods, queryIn, statuses } from "./query.ts";
+import { addressOf, asWords, chipsOf, methods, queryIn, statuses, suggestionsFor } from "./query.ts";
 import { readActivityPage } from "./read.ts";
 import { isChosen, ranges } from "./spans.ts";
 
@@ -24,7 +23,7 @@ const inField = (timeMs: number | undefined) => (timeMs === undefined ? undefine
 export const activityPages = new Hono<PageEnv>();
 
 activityPages.get("/activity", needs("session"), async (c) => {
-  const { now, query, ignored, isReversed, after, pagesBefore, list, keys, chart } = await readActivityPage(c);
+  const { now, query, ignored, isReversed, after, pagesBefore, list, keys } = await readActivityPage(c);
   const { entries, next, lookedBackTo, asOf } = list;
   const names = namesOf(keys);
   const otherKey = query.key_id === undefined || names.has(query.key_id) ? [] : [query.key_id];
@@ -81,7 +80,12 @@ activityPages.get("/activity", needs("session"), async (c) => {
             class="grow"
             value={ignored.length > 0 && c.req.query("q") ? c.req.query("q") : asWords(query)}
             placeholder="method:POST status:5xx"
+            list="words"
+            autocomplete="off"
           />
+          <datalist id="words">
+            <Options of={suggestionsFor(query, names)} />
+          </datalist>
           <button type="submit">Apply</button>
         </form>
         <nav class="filters" aria-label="Time range">
@@ -138,6 +142,13 @@ activityPages.get("/activity", needs("session"), async (c) => {
               </a>
             </li>
           ))}
+          {query.from !== undefined && query.to !== undefined && (
+            <li>
+              <a class="all" href={addressOf("/usage", { from: query.from, to: query.to, key_id: query.key_id })}>
+                What differs in this time
+              </a>
+            </li>
+          )}
           <li>
             <a class="all" href="/activity">
               Clear the filter
@@ -148,7 +159,6 @@ activityPages.get("/activity", needs("session"), async (c) => {
       <a class="skip" href="#requests">
         Skip to the requests
       </a>
-      {!isReversed && <LogChart query={query} {...chart} />}
       {isNewest && <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />}
       <p class="unseen" aria-live="polite" data-news-aloud />
       <section class="panel" id="requests" tabindex={-1} aria-label="Requests">

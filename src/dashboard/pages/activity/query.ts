@@ -86,6 +86,16 @@ export const asWords = (query: ActivityQuery) =>
     })
     .join(" ");
 
+/** Returns the texts that a reader may want next: the present filter with one more word. `keyNames`: the names of keys by their ids. */
+export function suggestionsFor(query: ActivityQuery, keyNames: ReadonlyMap<string, string>): (readonly [text: string, name: string])[] {
+  const words = [
+    ...(query.status ? [] : statuses.map((each) => [`status:${each}`, each] as const)),
+    ...(query.method ? [] : methods.map((each) => [`method:${each}`, each] as const)),
+    ...(query.key_id ? [] : [...keyNames].map(([id, name]) => [`key:${id}`, name] as const)),
+  ];
+  return words.map(([word, name]) => [`${asWords(query)} ${word}`.trim(), name]);
+}
+
 /** An active filter, for a reader. `without`: the query without this filter. */
 export interface FilterChip {
   name: string;

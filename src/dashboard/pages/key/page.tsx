@@ -19,7 +19,7 @@ import { Fact } from "../../components/fact.tsx";
 import { Action } from "../../components/fields.tsx";
 import { Unused } from "../../components/key-list.tsx";
 import { Empty } from "../../components/notice.tsx";
-import { chartOf, RequestsChart } from "../../components/requests-chart.tsx";
+import { chartOf, RequestsChart, scalingOf } from "../../components/requests-chart.tsx";
 import { KeyState } from "../../components/status.tsx";
 import { Age, Ahead, Moment } from "../../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
@@ -119,7 +119,7 @@ export async function showKey(c: PageContext, { formError }: Sent = {}) {
         ) : usage.totalRequests.value === 0 ? (
           <Empty>{key.state === "active" ? "No requests yet. Waiting for the first request." : "No requests in seven days."}</Empty>
         ) : (
-          <RequestsChart {...chartOf(usage, "7d")} list={`/usage?window=7d&key_id=${key.id}`} />
+          <RequestsChart {...chartOf(usage, "7d")} list={`/usage?window=7d&key_id=${key.id}`} scaling={scalingOf(c, `/keys/${key.id}`)} />
         )}
       </section>
       <section class="panel" aria-labelledby="requests">

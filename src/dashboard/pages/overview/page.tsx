@@ -10,7 +10,7 @@ import { KeyText, Unused } from "../../components/key-list.tsx";
 import { PauseButton, showPage } from "../../components/layout.tsx";
 import { NameLink } from "../../components/name-link.tsx";
 import { Empty } from "../../components/notice.tsx";
-import { chartOf, RequestsChart } from "../../components/requests-chart.tsx";
+import { chartOf, RequestsChart, scalingOf } from "../../components/requests-chart.tsx";
 import { KeyState, WebhookState } from "../../components/status.tsx";
 import { Age, Ahead, TimeOfDay } from "../../components/time.tsx";
 import type { PageEnv } from "../../context.ts";
@@ -73,7 +73,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
             No requests yet. <a href="/">Make the first one</a>
           </Empty>
         ) : (
-          <RequestsChart {...chartOf(usage, "30d")} list="/usage?window=30d" />
+          <RequestsChart {...chartOf(usage, "30d")} list="/usage?window=30d" scaling={scalingOf(c, "/")} />
         )}
       </section>
       <div class="columns">

@@ -13,7 +13,7 @@ import { Figures } from "../../components/figures.tsx";
 import { PauseButton, showPage } from "../../components/layout.tsx";
 import { LimitTable } from "../../components/limit-table.tsx";
 import { Empty } from "../../components/notice.tsx";
-import { beforeOf, RequestsChart } from "../../components/requests-chart.tsx";
+import { beforeOf, RequestsChart, scalingOf } from "../../components/requests-chart.tsx";
 import { SeriesTable } from "../../components/series-table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { TimeOfDay } from "../../components/time.tsx";
@@ -130,7 +130,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
         {total === 0 && selected === null ? (
           <Empty>No requests in the last {windowNames[window]}.</Empty>
         ) : (
-          <RequestsChart {...chart} selected={selected ?? undefined} list={list} />
+          <RequestsChart {...chart} selected={selected ?? undefined} list={list} scaling={scalingOf(c, address({}))} />
         )}
         <dl class="facts inline">
           {classes.map((name) => (

@@ -38,10 +38,7 @@ async function readSeriesAround(context: UsageSnapshot, selected: Span, keyId: s
   const covered = { from: dayStart(selected.from), to: Math.min(dayStart(selected.to + dayMs - 1), hourStart(context.now) + hourMs) };
   const stepMs = stepOf(covered);
   const { previous } = spansAt(covered, context.now);
-  const [series, earlier] = await Promise.all([
-    readSeries(context, covered, stepMs, { keyId }),
-    readSeries(context, previous, stepMs, { keyId }),
-  ]);
+  const [series, earlier] = await Promise.all([readSeries(context, covered, stepMs, keyId), readSeries(context, previous, stepMs, keyId)]);
   return { series, stepMs, covered, earlier: { series: earlier, ms: covered.from - previous.from } };
 }
 
