@@ -99,7 +99,7 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(source.textContent ?? "");
     status.textContent = "Copied.";
-    if (source.matches("[data-secret], [data-secret-line]")) isKept = true;
+    if (secret && source.textContent?.includes(secret.textContent ?? "")) isKept = true;
   } catch {
     const reveal = document.querySelector<HTMLInputElement>(".reveal input");
     if (reveal) reveal.checked = true;
@@ -156,13 +156,35 @@ function linkOf({ text, href }: { text: string; href: string }): HTMLAnchorEleme
   return link;
 }
 
-// Poll until the first request with a new API key arrives. Then replace the waiting message with a link to the request.
+const policy = (
+  window as unknown as {
+    trustedTypes?: { createPolicy(name: string, rules: { createHTML(text: string): string }): { createHTML(text: string): string } };
+  }
+).trustedTypes?.createPolicy("overview", { createHTML: (text) => text });
+
+/** Returns a page of this service as it is now. */
+async function pageAt(url: string): Promise<Document> {
+  const text = await (await fetch(url, { headers: ofFrame })).text();
+  return new DOMParser().parseFromString((policy?.createHTML(text) ?? text) as string, "text/html");
+}
+
+/** Returns a part of another page, ready for this one. */
+function adopted(part: HTMLElement): HTMLElement {
+  const own = document.importNode(part, true);
+  enhance(own);
+  return own;
+}
+
+// Poll until the first request with a new API key arrives. Then replace the waiting message with a link to the request, and show what the overview says of it.
 for (const line of document.querySelectorAll<HTMLElement>("[data-live]"))
   repeat(
     async () => {
       const news = await ask(line.dataset.live ?? "");
-      if (news) line.replaceChildren("✓ The first request is here: ", linkOf(news));
-      return news === null;
+      if (!news) return true;
+      line.replaceChildren("✓ The first request is here: ", linkOf(news));
+      const part = (await pageAt("/")).getElementById("first-request");
+      if (part) document.querySelector("[data-first-request]")?.replaceChildren(adopted(part));
+      return false;
     },
     1500,
     3000,
@@ -206,18 +228,12 @@ for (const pill of document.querySelectorAll<HTMLElement>("[data-news]")) {
 // Fetch the page again and replace its `data-refresh` parts. Do not replace a part that has the pointer or the focus.
 const partsOf = (root: ParentNode) => [...root.querySelectorAll<HTMLElement>("[data-refresh]")];
 if (partsOf(document).length > 0) {
-  const policy = (
-    window as unknown as {
-      trustedTypes?: { createPolicy(name: string, rules: { createHTML(text: string): string }): { createHTML(text: string): string } };
-    }
-  ).trustedTypes?.createPolicy("overview", { createHTML: (text) => text });
   /** The HTML of each part as it was last received. Scripts change the part on the page. */
   const received = new Map<string, string>();
   repeat(
     async () => {
       if (isPaused) return true;
-      const text = await (await fetch(location.href, { headers: ofFrame })).text();
-      const fresh = new DOMParser().parseFromString((policy?.createHTML(text) ?? text) as string, "text/html");
+      const fresh = await pageAt(location.href);
       for (const part of partsOf(document)) {
         const other = fresh.getElementById(part.id);
         if (!other || part.matches(":hover, :focus-within")) continue;
@@ -227,9 +243,7 @@ if (partsOf(document).length > 0) {
           details.open = opened.get(details.id || index) ?? details.open;
         if (received.get(part.id) === other.outerHTML) continue;
         received.set(part.id, other.outerHTML);
-        const replaced = document.importNode(other, true);
-        part.replaceWith(replaced);
-        enhance(replaced);
+        part.replaceWith(adopted(other));
       }
       return partsOf(document).length > 0;
     },

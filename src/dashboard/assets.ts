@@ -4,8 +4,8 @@
 export const assets = {
   "console.js": "/assets/console.KQNLVQ3L.js",
   "log.js": "/assets/log.Y6W54TXW.js",
-  "overview.js": "/assets/overview.RFS6S3BY.js",
+  "overview.js": "/assets/overview.BZRNVF56.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
   "reference.js": "/assets/reference.GCWL52FH.js",
-  "style.css": "/assets/style.3IYPSRPK.css",
+  "style.css": "/assets/style.K556C7TQ.css",
 } as const;

@@ -21,7 +21,7 @@ export const Figure = ({
   name: string;
   value: string;
   detail?: string | undefined;
-  change?: Change;
+  change?: Change | undefined;
   noChange?: string;
   /** The share of a limit that is used, which the figure shows as a bar. */
   percentUsed?: number;

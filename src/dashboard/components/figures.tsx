@@ -1,7 +1,7 @@
 import type { NearestLimit, RateLimitUsage } from "../../admission/rate-limit-usage.ts";
 import type { Hour } from "../../usage/hours.ts";
 import type { Usage } from "../../usage/read-usage.ts";
-import { dash, daysOf, exactMilliseconds, integer, milliseconds, rate, signed } from "../format.ts";
+import { daysOf, exactMilliseconds, integer, milliseconds, rate, signed } from "../format.ts";
 import { type Change, Figure } from "./figure.tsx";
 import { RateLimitFigure } from "./rate-limit-figure.tsx";
 
@@ -15,20 +15,19 @@ interface Comparison {
   /** A smaller change is shown, but it is neither better nor worse. */
   threshold: number;
   unit: string;
-  /** Whether the window has no requests for the figure. */
-  isEmpty: boolean;
-  sentence: string;
+  /** The value of the window before, as text. */
+  former: string;
 }
 
-function changeOf(value: number | null, { isEmpty, better, decimals, threshold, unit, sentence }: Comparison): Change {
-  if (value === null) return { shown: isEmpty ? "none" : "new", meaning: "neutral", sentence };
+function changeOf(value: number | null, span: string, { better, decimals, threshold, unit, former }: Comparison): Change {
+  if (value === null) return { shown: "new", meaning: "neutral", sentence: "" };
   const seen = Number(value.toFixed(decimals));
   const isBetter = better === "higher" ? seen > 0 : seen < 0;
   const isSmall = seen === 0 || Math.abs(seen) < threshold;
   return {
     shown: `${signed(seen, decimals)}${unit}`,
     meaning: better === "neither" || isSmall ? "neutral" : isBetter ? "better" : "worse",
-    sentence,
+    sentence: `against ${former}, ${span}`,
   };
 }
 
@@ -72,12 +71,9 @@ export const Figures = ({
 }) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
   const span = before ?? daysOf(previous);
-  /** Returns what a figure is compared with, and whether the window has no requests for the figure. */
-  const comparison = (value: number | null, former: string) => {
-    const isEmpty = value === null || value === 0;
-    if (former !== dash && former !== "0") return { isEmpty, sentence: `against ${former}, ${span}` };
-    return { isEmpty, sentence: isEmpty ? `as before, ${span}` : `against no requests, ${span}` };
-  };
+  /** Returns how a figure has changed, if there were requests in both windows. */
+  const change = (value: number | null, compared: Comparison) =>
+    totalRequests.value > 0 && totalRequests.previous > 0 ? changeOf(value, span, compared) : undefined;
   return (
     <section aria-labelledby="usage">
       <h2 id="usage">{title}</h2>
@@ -86,24 +82,24 @@ export const Figures = ({
           name="Total Requests"
           href={`${page}#requests`}
           value={integer(totalRequests.value)}
-          change={changeOf(totalRequests.changePercent, {
+          change={change(totalRequests.changePercent, {
             better: "neither",
             decimals: 1,
             threshold: 0,
             unit: "%",
-            ...comparison(totalRequests.value, integer(totalRequests.previous)),
+            former: integer(totalRequests.previous),
           })}
         />
         <Figure
           name="Success Rate"
           href={`${page}#requests`}
           value={rate(successRate.value)}
-          change={changeOf(successRate.changePoints, {
+          change={change(successRate.changePoints, {
             better: "higher",
             decimals: 2,
             threshold: isUsual ? Number.POSITIVE_INFINITY : usualPoints,
             unit: " points",
-            ...comparison(successRate.value, rate(successRate.previous)),
+            former: rate(successRate.previous),
           })}
         />
         <Figure
@@ -115,12 +111,12 @@ export const Figures = ({
               ? undefined
               : `p50 ${wholeMs(usage.p50Ms)} · p95 ${wholeMs(usage.p95Ms)} · p99 ${milliseconds(usage.p99Ms).replace(" ", "\u00a0")}`
           }
-          change={changeOf(avgResponseTimeMs.changeMs, {
+          change={change(avgResponseTimeMs.changeMs, {
             better: "lower",
             decimals: 1,
             threshold: isUsual ? Number.POSITIVE_INFINITY : usualShare * (avgResponseTimeMs.previous ?? 0),
             unit: " ms",
-            ...comparison(avgResponseTimeMs.value, exactMilliseconds(avgResponseTimeMs.previous)),
+            former: exactMilliseconds(avgResponseTimeMs.previous),
           })}
         />
         <RateLimitFigure

@@ -27,7 +27,7 @@ interface RequestsChartProps {
  * Renders requests over time as bars: at the top of each bar those that were refused, below them those that failed. A line shows the same weekdays before. A
  * table shows the numbers of the bars. With JavaScript, the reader selects a span, which opens `list` for it. Without JavaScript, the table has the links.
  */
-export const RequestsChart = ({ series: all, stepMs, covered, earlier, selected, list, scaling }: RequestsChartProps) => {
+export const RequestsChart = ({ series: all, stepMs, covered, earlier: other, selected, list, scaling }: RequestsChartProps) => {
   const spanOf = ({ start }: SeriesPoint) => spanOfBar(start, stepMs, covered);
   const isPartial = (point: SeriesPoint) => lengthOf(spanOf(point)) < stepMs;
   // A part of a first day cannot be compared with whole days.
@@ -35,6 +35,8 @@ export const RequestsChart = ({ series: all, stepMs, covered, earlier, selected,
   const series = all.slice(Math.max(0, first));
   const requests = series.map((point) => point.requests);
   const highest = Math.max(...requests);
+  // Nothing can be compared with a time before the first request.
+  const earlier = other?.series.some((point) => point.requests > 0 && point.start < covered.from) ? other : undefined;
   const line = earlier ? requestsBefore(series, earlier) : [];
   const usual = usualHighest(requests);
   const scale = scaleOf(series.length, scaling.isFull ? Math.max(highest, ...line) : Math.max(usual, highestOfLine(usual, line)));
@@ -87,7 +89,9 @@ export const RequestsChart = ({ series: all, stepMs, covered, earlier, selected,
           </>
         )}
         {series.some(isPartial) && <span class="quiet"> · hatched: the {unit} so far</span>} <span class="quiet">· UTC</span>
-        {first > 0 && <span class="quiet"> · the rest of {barTime(covered.from, stepMs)} is in the table</span>}
+        {all.slice(0, first).some((point) => point.requests > 0) && (
+          <span class="quiet"> · the rest of {barTime(covered.from, stepMs)} is in the table</span>
+        )}
         {(cut.length > 0 || scaling.isFull) && (
           <>
             {" "}

@@ -37,13 +37,13 @@ export const OneTimeSecret = ({
       <a class="button" download={file} href={`data:text/plain;charset=utf-8,${encodeURIComponent(`${variable}=${secret}\n`)}`}>
         Download .env
       </a>
+      <span role="status" data-copied />
     </p>
-    <p role="status" data-copied />
     <h3>Or set it in a shell</h3>
     <div class="sample">
       <section class="code" tabindex={0} aria-label="The command for a shell">
         <pre>
-          <code id="export" data-secret-line>
+          <code id="export">
             export {variable}=<span class="masked">{secret}</span>
           </code>
         </pre>

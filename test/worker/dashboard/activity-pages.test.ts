@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { newKeyId } from "../../../src/credentials/key-format.ts";
-import { hourMs, minuteMs } from "../../../src/lib/time/clock.ts";
+import { minuteMs } from "../../../src/lib/time/clock.ts";
 import { browse } from "../support/browse.ts";
 import { call, makeTenant, origin } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";

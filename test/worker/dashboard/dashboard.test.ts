@@ -6,7 +6,7 @@ import { createApp } from "../../../src/app.ts";
 import { assets } from "../../../src/dashboard/assets.ts";
 import { daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../../../src/dashboard/format.ts";
 import { dayMs } from "../../../src/lib/time/clock.ts";
-import { browse } from "../support/browse.ts";
+import { browse, textOf } from "../support/browse.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
 import { deleteJobs } from "../support/storage-rows.ts";
@@ -81,6 +81,21 @@ describe("The overview", () => {
     expect(without).toMatch(/<input[^>]*value="Development"/);
     expect(without.match(/<(?:button|a) [^>]*class="(?:button )?main"/g)).toHaveLength(1);
     expect(without).not.toContain("data-live");
+  });
+
+  it("shows the first request of a new account with its trace, one next step, and no comparison with a time before it", async () => {
+    const { accountId, key } = await makeTenant();
+    expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
+    await vi.waitFor(async () => {
+      const { text } = await openOverview(accountId);
+      const [, first = ""] = /<section id="first-request".*?>(.*?)<\/section><\/section>/s.exec(text) ?? [];
+      const shown = textOf({ text: first });
+      expect(shown).toMatch(/Your first request GET \/api\/v1\/me ✓ 200 OK .*Admitted : 1 of 5,000 per hour used.*Next: Add a webhook/);
+      expect(textOf({ text })).not.toMatch(/against|as before|the weekdays/);
+    }, logDelay);
+    // An account with more requests than the list holds knows its way.
+    for (let count = 0; count < 9; count++) await call("GET", "/api/v1/tasks/tsk_1", { key });
+    await vi.waitFor(async () => expect((await openOverview(accountId)).text).not.toContain("first-request"), logDelay);
   });
 
   it("of an account without requests that skips the first call says that there are none", async () => {

@@ -22,6 +22,11 @@ describe("The form for a new key", () => {
     const created = await post("/keys", { name: "By form" });
     const secretKey = secretKeyIn(created);
     expect([created.status, created.headers.get("Cache-Control"), await tryKey(secretKey)]).toEqual([200, "no-store", 200]);
+    // The first call has the key in it, in each language.
+    for (const language of ["curl", "JavaScript", "Python"])
+      expect(labelled(created.text.replaceAll(/<\/?(?:pre|code|span)[^>]*>/g, ""), `In ${language}`), language).toContain(
+        `Bearer ${secretKey}`,
+      );
     expect(await readKey(key, keyIdIn(created))).toMatchObject({
       name: "By form",
       scopes: ["users:read", "tasks:read", "tasks:write", "analytics:read"],

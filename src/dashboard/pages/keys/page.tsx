@@ -209,7 +209,6 @@ export function showSecret(
     done = "Created. Requests with this key are accepted from now on.",
   }: { title: string; key: Key; secretKey: string; call: string; done?: string },
 ) {
-  const origin = requestOrigin(c);
   const path = `/keys/${key.id}`;
   return showPage(
     c,
@@ -221,14 +220,15 @@ export function showSecret(
     <>
       <Done call={call}>{done}</Done>
       <OneTimeSecret label="Secret key" secret={secretKey} variable={brand.keyVariable} file={fileName(`${key.id}.env`)}>
-        <h3>Try it</h3>
-        <CodeTabs name="first-call" samples={firstCallSamples(origin)} />
+        <h3>Make the first call</h3>
+        <CodeTabs name="first-call" samples={firstCallSamples(requestOrigin(c), secretKey)} />
       </OneTimeSecret>
       <section class="panel" aria-labelledby="waiting">
         <h2 id="waiting">First request</h2>
         <p data-live={`${path}/first-request`} aria-live="polite">
           Waiting for the first request with this key. <a href={path}>View the key</a>
         </p>
+        <div data-first-request />
       </section>
     </>,
   );

@@ -62,6 +62,7 @@ export const FirstCall = ({
               Waiting for the first request with this key.
             </p>
           )}
+          <div data-first-request />
         </li>
         <li class="panel">
           <h2>3. Add a webhook, if you like</h2>

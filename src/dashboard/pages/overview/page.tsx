@@ -19,6 +19,7 @@ import { remember } from "../../preferences.ts";
 import { isLongUnused } from "../../unused-keys.ts";
 import { Attention, expiresSoonMs } from "./attention.tsx";
 import { FirstCall } from "./first-call.tsx";
+import { FirstRequest } from "./first-request.tsx";
 import { readOverview, type ShownWebhook } from "./read.ts";
 
 const keysShown = 6;
@@ -26,7 +27,7 @@ const keysShown = 6;
 export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c) => {
   const { account } = c.get("visitor");
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
-  const { now, asOf, window, usage, highest, nearest, entries, keys, webhooks, called, difference, limit } = await readOverview(c);
+  const { now, asOf, window, usage, highest, nearest, entries, keys, webhooks, called, difference, limit, first } = await readOverview(c);
   const isUnused = entries.length === 0 && usage.totalRequests.value + usage.totalRequests.previous === 0;
   // The log of an older account may be empty, because its entries were deleted. Its keys still say when they were used.
   const isNew = isUnused && keys.every(({ isUseKnown, lastUsedAt }) => isUseKnown && lastUsedAt === null);
@@ -40,6 +41,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     c,
     { title: "Overview", section: "Overview" },
     <>
+      {first && <FirstRequest c={c} details={first} hasWebhook={webhooks.length > 0} />}
       <div id="figures" data-refresh>
         <Attention keys={keys} webhooks={webhooks} nearest={nearest} now={now} />
         <Figures usage={usage} highest={highest} nearest={nearest} now={now} />

@@ -15,6 +15,7 @@ import type { PageContext } from "../../context.ts";
 import { readKeyChoices } from "../../key-choices.ts";
 import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { readDifference } from "../../read-difference.ts";
+import { readRequestDetails } from "../request/read.ts";
 
 const entriesShown = 10;
 
@@ -53,5 +54,10 @@ export async function readOverview(c: PageContext) {
   const nearest = nearestLimit(usages ?? [], shared?.limits ?? []);
   const { difference, limit } = await readDifference(context, window, cells, formerCells);
   const called: ReadonlySet<string> = new Set(cells.map(({ keyId }) => keyId));
-  return { now, asOf: requireAsOf(context), window, usage, highest, nearest, entries, keys, webhooks, called, difference, limit };
+  // While all requests of an account fit the list, its first one is the oldest of them.
+  const { value, previous: former } = usage.totalRequests;
+  const isYoung = former === 0 && entries.length < entriesShown && value <= entries.reduce((sum, { count }) => sum + count, 0);
+  const [oldest] = isYoung ? entries.slice(-1) : [];
+  const first = oldest ? await readRequestDetails(c, oldest.id).catch(() => null) : null;
+  return { now, asOf: requireAsOf(context), window, usage, highest, nearest, entries, keys, webhooks, called, difference, limit, first };
 }
