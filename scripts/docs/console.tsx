@@ -1,6 +1,6 @@
 import { raw } from "hono/html";
 import { type JsonObject, type Operation, parametersOf } from "../../src/api/openapi/document.ts";
-import { demoKeyPlaceholder } from "../../src/docs/page.ts";
+import { sendAsPlaceholder } from "../../src/docs/page.ts";
 import { brand } from "../../src/lib/settings.ts";
 
 /** A form with more optional parameters than this shows them on request, so that the response is near the button. */
@@ -8,8 +8,8 @@ const maxUnfolded = 4;
 
 /**
  * The form that calls an operation from the operation's page. The form sends the request to the origin of the page. The form keeps the key
- * only in memory, and sends the key in a header. The form needs JavaScript. Without JavaScript, use the samples on the page. On a local
- * Worker, the form offers the demo key.
+ * only in memory, and sends the key in a header. The form needs JavaScript. Without JavaScript, use the samples on the page. A reader
+ * who is signed in can choose one of their keys instead.
  */
 export const Console = ({
   document,
@@ -65,9 +65,9 @@ export const Console = ({
             <p class="help" id="console-key-help">
               The key is kept only in the memory of this page, and is sent only to this origin.
             </p>
-            {raw(demoKeyPlaceholder)}
           </div>
         )}
+        {!isPublic && raw(sendAsPlaceholder)}
         {(isLong ? parameters.filter(isNeeded) : parameters).map(field)}
         {isLong && (
           <details>

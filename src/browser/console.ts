@@ -1,4 +1,7 @@
-// This script sends requests to an API operation from the operation's documentation page. The script reads the API key from a form field.
+import { lentSecret, sendAs } from "./parts/send-as.ts";
+
+// This script sends requests to an API operation from the operation's documentation page. The script reads the API key from a form field, or gets a secret of the
+// key that the reader has chosen.
 // The script never copies the key to a URL, to storage or to the curl command.
 
 const form = document.querySelector<HTMLFormElement>("form[data-console]");
@@ -21,7 +24,7 @@ interface Call {
 }
 
 /** Returns the request that the form describes, or an error message. */
-function callIn(form: HTMLFormElement): Call | string {
+async function callIn(form: HTMLFormElement): Promise<Call | string> {
   const { method = "GET", path = "/" } = form.dataset;
   const headers: Record<string, string> = {};
   const query = new URLSearchParams();
@@ -39,8 +42,9 @@ function callIn(form: HTMLFormElement): Call | string {
   }
   const key = form.querySelector<HTMLInputElement>("[data-key]");
   if (key) {
-    if (key.value.trim() === "") return "The API key is missing. Enter an API key.";
-    headers.Authorization = `Bearer ${key.value.trim().replace(/^Bearer\s+/i, "")}`;
+    const secretKey = key.value.trim().replace(/^Bearer\s+/i, "") || (await lentSecret());
+    if (secretKey === null) return sendAs ? "Requests cannot be sent as this key right now." : "The API key is missing. Enter an API key.";
+    headers.Authorization = `Bearer ${secretKey}`;
   }
   const body = form.querySelector<HTMLTextAreaElement>("[data-body]")?.value;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -73,6 +77,27 @@ function pretty(text: string): string {
   }
 }
 
+/** Returns whether a form was sent by the button that confirms the sign-in in another tab. */
+const isConfirmation = ({ submitter }: SubmitEvent): boolean => submitter?.hasAttribute("formtarget") ?? false;
+
+for (const part of document.querySelectorAll<HTMLElement>("[data-needs-script]")) part.hidden = false;
+
+// The reference is a page without an origin, in a tab of its own. It asks this page once for a secret, with a text that only the two of them know.
+one<HTMLFormElement>("[data-reference]")?.addEventListener("submit", (event) => {
+  if (isConfirmation(event)) return;
+  event.preventDefault();
+  const channel = crypto.randomUUID();
+  const opened = open(`/docs/reference#${channel}`);
+  const answer = async ({ source, data, ports }: MessageEvent) => {
+    if (source !== opened || data !== channel) return;
+    removeEventListener("message", answer);
+    const name = sendAs?.selectedOptions[0]?.textContent;
+    // A port ends with the page that made it. No page that follows in the tab hears it.
+    ports[0]?.postMessage({ secretKey: await lentSecret(), name });
+  };
+  addEventListener("message", answer);
+});
+
 if (form) {
   form.hidden = false;
   const without = one("[data-without-script]");
@@ -81,15 +106,11 @@ if (form) {
   const given = new URLSearchParams(location.search);
   for (const field of form.querySelectorAll<HTMLInputElement>('[data-in="path"]'))
     field.value = given.get(field.dataset.name ?? "") ?? field.value;
-  const demo = form.querySelector<HTMLButtonElement>("[data-demo-key]");
-  demo?.addEventListener("click", () => {
-    const key = form.querySelector<HTMLInputElement>("[data-key]");
-    if (key) key.value = demo.dataset.demoKey ?? "";
-  });
   form.addEventListener("submit", async (event) => {
+    if (isConfirmation(event)) return;
     event.preventDefault();
     say("");
-    const call = callIn(form);
+    const call = await callIn(form);
     if (typeof call === "string") {
       for (const box of ["[data-response-box]", "[data-request-box]"]) one(box)?.setAttribute("hidden", "");
       return say(call);

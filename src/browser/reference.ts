@@ -21,12 +21,55 @@ function memory(): Storage {
 
 for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { value: memory() });
 
-addEventListener("DOMContentLoaded", () => {
-  const { Scalar, reference } = window as unknown as { Scalar: Reference; reference: { content: { components?: object } } };
+/** The text with which this page asks the page that opened it for a secret. Scalar reads the fragment, too, so it must not stay there. */
+const channel = location.hash.slice(1);
+const isAsked = window.opener !== null && /^[0-9a-f-]{36}$/.test(channel);
+if (isAsked) location.hash = "";
+const waitMs = 5000;
+
+/** Returns a secret of the key that the reader has chosen on the page before, and the name of the key. Asks once. */
+function askForSecret(): Promise<{ secretKey: string | null; name: string | null }> {
+  return new Promise((resolve) => {
+    const nothing = { secretKey: null, name: null };
+    if (!isAsked) return resolve(nothing);
+    const { port1, port2 } = new MessageChannel();
+    port1.addEventListener("message", ({ data }) => resolve(data));
+    port1.start();
+    window.opener.postMessage(channel, new URL(location.href).origin, [port2]);
+    setTimeout(() => resolve(nothing), waitMs);
+  });
+}
+
+interface Scheme {
+  type?: string;
+}
+
+/** Returns the secret in the form that Scalar takes, for each way in which the document sends one. */
+const authenticationWith = (secretKey: string, schemes: Record<string, Scheme> = {}) => ({
+  preferredSecurityScheme: Object.keys(schemes)[0] ?? null,
+  securitySchemes: Object.fromEntries(
+    Object.entries(schemes).map(([name, { type }]) => [
+      name,
+      type === "apiKey" ? { value: secretKey } : { token: secretKey, password: secretKey },
+    ]),
+  ),
+});
+
+addEventListener("DOMContentLoaded", async () => {
+  const { secretKey, name } = await askForSecret();
+  const line = document.querySelector("[data-sent-as]");
+  if (line && secretKey !== null) line.textContent = `Requests are sent as ${name} for ten minutes.`;
+  const { Scalar, reference } = window as unknown as {
+    Scalar: Reference;
+    reference: { content: { components?: { securitySchemes?: Record<string, Scheme> }; securityDefinitions?: Record<string, Scheme> } };
+  };
   const { theme } = document.documentElement.dataset;
   const isDark = theme === "dark" || (theme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
   Scalar.createApiReference("#reference", {
     ...reference,
+    ...(secretKey !== null && {
+      authentication: authenticationWith(secretKey, reference.content.components?.securitySchemes ?? reference.content.securityDefinitions),
+    }),
     agent: { disabled: true },
     documentDownloadType: "none",
     forceDarkModeState: isDark ? "dark" : "light",

@@ -2,10 +2,10 @@
 
 /** The paths of the files that pages load. The name of a file changes with its content. */
 export const assets = {
-  "console.js": "/assets/console.KQNLVQ3L.js",
+  "console.js": "/assets/console.AKTFPXTJ.js",
   "log.js": "/assets/log.Y6W54TXW.js",
   "overview.js": "/assets/overview.BZRNVF56.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "reference.js": "/assets/reference.GCWL52FH.js",
-  "style.css": "/assets/style.K556C7TQ.css",
+  "reference.js": "/assets/reference.AYIVN3OJ.js",
+  "style.css": "/assets/style.6FAU6AXQ.css",
 } as const;

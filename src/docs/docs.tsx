@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { raw } from "hono/html";
 import { maskKeys } from "../credentials/mask-keys.ts";
-import { isAtThisMachine, readVisitor, shareOwner } from "../dashboard/access/session.ts";
+import { readVisitor, shareOwner } from "../dashboard/access/session.ts";
 import { mayBeSignedIn } from "../dashboard/access/session-cookie.ts";
 import { framed, PageScript, showPage, uncached } from "../dashboard/components/layout.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
@@ -20,8 +20,9 @@ import { library, servedFrom } from "./library.ts";
 import { apiCatalog, llmsText, robotsText, securityText, sitemapXml } from "./machine.ts";
 import { markdownHeaders, prefersMarkdown } from "./markdown.ts";
 import { readOwnIds, withOwnIds } from "./own-ids.ts";
-import { type BuiltPage, demoKeyPlaceholder, type Heading } from "./page.ts";
+import { type BuiltPage, type Heading, sendAsPlaceholder } from "./page.ts";
 import { showReference } from "./reference.tsx";
+import { readSendAs } from "./send-as.tsx";
 
 /** The time that the documentation waits for the session of a member, in milliseconds. */
 const sessionTimeoutMs = 2 * secondMs;
@@ -104,9 +105,6 @@ const etagOf = (c: PageContext, ...form: string[]) => `W/"${[c.env.VERSION.id, .
 const missingMarkdown = (path: string) =>
   `# There is no such page\n\nThere is no page at \`${maskKeys(path)}\`. The [documentation](/docs.md) lists all pages.\n`;
 
-const demoKeyButton = (demoKey: string) =>
-  `<p class="buttons"><button type="button" data-demo-key="${demoKey}">Use the demo key</button></p>`;
-
 /**
  * The options for showing a documentation page. `own` replaces example ids in a text with real ids of the account. `isPublic` is true if
  * the page contains no account data.
@@ -120,29 +118,29 @@ interface Shown {
 /** Responds with a documentation page. The page of an operation also has the try-it console. */
 async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }: Shown) {
   c.header("Vary", "Accept, Cookie");
-  // Only a local build offers the demo key, and only to requests from the same machine.
-  const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : "";
   const { theme, zone } = preferencesOf(c);
   const origin = publicOrigin(c);
-  const isForEverybody = isPublic && demoKey === "" && c.get("visitor") === undefined;
+  const isForEverybody = isPublic && c.get("visitor") === undefined;
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone, c.get("isOpen") ? "open" : "closed"));
   if (unchanged) return unchanged;
-  const console = page.console && own(page.console).replace(demoKeyPlaceholder, demoKey === "" ? "" : demoKeyButton(demoKey));
+  const isHome = page.path === "/docs";
+  const sendAs = page.console || (isHome && brand.hasReference) ? await readSendAs(c) : null;
+  const console = page.console && own(page.console).replace(sendAsPlaceholder, String(sendAs ?? ""));
   const make = () =>
     framed(
       c,
       {
         title: page.title,
         section: "Documentation",
-        trail: page.path === "/docs" ? [] : [["Documentation", "/docs"]],
+        trail: isHome ? [] : [["Documentation", "/docs"]],
         action: (
           <>
-            {page.path !== "/docs" && (
+            {!isHome && (
               <a class="to-contents" href="#contents">
                 Contents
               </a>
             )}
-            {page.path === "/docs" && brand.hasReference && <a href="/docs/reference">API reference</a>}
+            {isHome && brand.hasReference && <a href="/docs/reference">API reference</a>}
             {console && <a href="#try-it">Try it</a>}
             <a href={`${page.path}.md`}>As Markdown</a>
           </>
@@ -150,6 +148,12 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
       },
       <>
         <Search text="" />
+        {isHome && sendAs && (
+          <form class="inline" method="get" action="/docs/reference" data-reference>
+            {sendAs}
+            <button type="submit">Open the API reference</button> <span role="status" data-reference-status />
+          </form>
+        )}
         <div class={layoutOf(page)}>
           {page.intro && <div class="panel prose intro">{raw(own(page.intro))}</div>}
           {page.samples && (
@@ -158,11 +162,11 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
               {console && raw(console)}
             </aside>
           )}
-          <article class={page.path === "/docs" ? "prose" : "panel prose"}>{raw(servedFrom(own(page.html), origin))}</article>
+          <article class={isHome ? "prose" : "panel prose"}>{raw(servedFrom(own(page.html), origin))}</article>
           {!page.samples && <OnThisPage headings={page.headings} />}
-          {page.path !== "/docs" && raw(library().contents(page.path))}
+          {!isHome && raw(library().contents(page.path))}
         </div>
-        {console && <PageScript name="console" c={c} />}
+        {(console || sendAs) && <PageScript name="console" c={c} />}
       </>,
     );
   if (!isForEverybody || urlOf(c).search !== "") return c.html(make(), 200, uncached);

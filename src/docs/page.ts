@@ -34,5 +34,5 @@ export interface BuiltPage extends DocPage {
   console?: string;
 }
 
-/** A placeholder in the console for the button that fills in the demo key. */
-export const demoKeyPlaceholder = "<!--demo-key-->";
+/** Stands in the console for the field with the reader's keys. */
+export const sendAsPlaceholder = "<!--send-as-->";

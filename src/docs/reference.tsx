@@ -58,6 +58,7 @@ export function showReference(c: PageContext) {
                 {name}
               </a>
             ))}
+            <span role="status" data-sent-as />
           </nav>
           <div id="reference" />
           <noscript>This page needs JavaScript.</noscript>

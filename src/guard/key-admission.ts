@@ -13,6 +13,7 @@ import {
   verifiedFactsOf,
 } from "./decision.ts";
 import { KeyCounts, type Own } from "./key-counts.ts";
+import { type LentSecret, withLent, withOwnSecret } from "./lent-secrets.ts";
 import { type LoadedKey, loadedKey } from "./loaded-key.ts";
 
 /** A request that finds the guard full while leases are out waits for at most this time, in milliseconds. The caller of a verification waits less. */
@@ -41,12 +42,14 @@ export class KeyAdmission {
   readonly #attempts = new Attempts();
   #key: LoadedKey | null;
   #isErased: boolean;
+  #lent: LentSecret[];
   #patient = 0;
   #order = 0;
 
   constructor(own: Deciding) {
     this.#own = own;
     this.#isErased = own.kv.get("erased") === true;
+    this.#lent = own.kv.get<LentSecret[]>("lent") ?? [];
     const config = own.kv.get<KeyConfig>("config");
     this.#key = config ? loadedKey(config) : null;
     this.counts = new KeyCounts(own, config);
@@ -66,9 +69,10 @@ export class KeyAdmission {
    * Decides on one request. The decision and the counting of the request happen in one synchronous step. If the guard has too few units of the account, it
    * asks the account's budget, and decides again. Returns null if no such key exists.
    */
-  async admit(request: AdmissionRequest): Promise<Admission | null> {
+  async admit(asked: AdmissionRequest): Promise<Admission | null> {
     let key = await this.key();
     const { now } = this.#own;
+    const request = key ? withOwnSecret(this.#lent, key.config, asked, now()) : asked;
     const giveUpAt = now() + unitsTimeoutMs;
     const askedBefore = this.counts.units.asked;
     let isAnswered = false;
@@ -99,6 +103,22 @@ export class KeyAdmission {
   configure(config: KeyConfig): Configured {
     const active = this.#isErased ? { ...config, ...revoked } : this.#configured(config);
     return { ...active, outdatedForMs: this.outdatedForMs() };
+  }
+
+  /** Lets another secret stand for the key's present one until a time, in milliseconds since the epoch. Does nothing if no such key exists. */
+  async lend(secretHash: string, until: number): Promise<void> {
+    const key = await this.key();
+    if (!key) return;
+    this.#lent = withLent(this.#lent, { secretHash, standsFor: key.config.secretHash, until }, this.#own.now());
+    this.#own.kv.put("lent", this.#lent);
+  }
+
+  /** Ends a lent secret. Does nothing for any other secret. */
+  endLent(secretHash: string): void {
+    const left = this.#lent.filter((each) => each.secretHash !== secretHash);
+    if (left.length === this.#lent.length) return;
+    this.#lent = left;
+    this.#own.kv.put("lent", left);
   }
 
   /** Changes the active configuration, and raises its version above any version that a restored row can have. Does nothing if no such key exists. */

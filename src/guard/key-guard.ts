@@ -94,6 +94,16 @@ export class KeyGuard extends DurableObject<Env> {
     return (await this.#admission.key())?.config ?? null;
   }
 
+  /** Lets another secret stand for the key's present one until a time, in milliseconds since the epoch. */
+  lend(secretHash: string, until: number): Promise<void> {
+    return this.#admission.lend(secretHash, until);
+  }
+
+  /** Ends a lent secret. Does nothing for any other secret. */
+  endLent(secretHash: string): void {
+    this.#admission.endLent(secretHash);
+  }
+
   /** Revokes a key whose row is missing in D1. Returns the time until the last lease of before has ended, in milliseconds. */
   revoke(): number {
     return this.#admission.change(({ state }) => (state === "revoked" ? null : revoked));

@@ -4,7 +4,7 @@ import { accounts } from "../db/areas/accounts/tables.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { isLiveSecret } from "../guard/decision.ts";
-import type { Guards } from "../guard/guards.ts";
+import { callGuard, type Guards } from "../guard/guards.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import type { WriteContext } from "../outbox/outbox.ts";
@@ -40,7 +40,7 @@ export async function revokeReported(context: ReportContext, { keyId, secretHash
 
 /**
  * Handles a leaked secret. If the current secret of the key has leaked, revokes the key. If the previous secret of the key has leaked, ends
- * the overlap. Does nothing for any other secret.
+ * the overlap. If a lent secret has leaked, ends that one. Does nothing for any other secret.
  */
 async function revokeLeaked(context: ReportContext, keyId: string, secretHash: string): Promise<void> {
   const { db, guards } = context;
@@ -60,6 +60,7 @@ async function revokeLeaked(context: ReportContext, keyId: string, secretHash: s
     return isCurrent ? [key] : [];
   });
   if (isCurrent) return;
+  await callGuard(guards, keyId, (guard) => guard.endLent(secretHash));
   await writeKey(ofAccount, keyId, {
     precondition: always,
     decide: async (before) =>

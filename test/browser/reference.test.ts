@@ -89,6 +89,35 @@ it("A script in the document does not run, and the page reaches no cookie, no st
   await page.close();
 });
 
+it("The reference sends requests as the key that the reader has chosen, and no other page of its tab can ask for it", async () => {
+  const page = await browser.newPage();
+  await page.goto(`http://localhost:${worker.port}/docs`);
+  await page.getByLabel("Send as").selectOption({ index: 0 });
+  const [reference] = await Promise.all([page.waitForEvent("popup"), page.getByRole("button", { name: "Open the API reference" }).click()]);
+  await reference.getByText(/^Requests are sent as .+ for ten minutes\.$/).waitFor();
+  expect(reference.url()).not.toMatch(/#[0-9a-f-]{36}/);
+  received.splice(0);
+  await reference
+    .getByRole("button", { name: /Test Request/ })
+    .first()
+    .click();
+  await reference.getByRole("button", { name: /Send/ }).first().click();
+  await expect.poll(() => received[0]?.authorization).toMatch(/^Bearer dvo_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}$/);
+  const me = await fetch(`http://localhost:${worker.port}/api/v1/me`, { headers: { Authorization: received[0]?.authorization ?? "" } });
+  expect(me.status).toBe(200);
+  // A later page in the tab asks again, also with the text of the first.
+  await reference.goto(`http://localhost:${worker.port}/docs/reference`);
+  const answer = await reference.evaluate(`new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = ({ data }) => resolve(data);
+    window.opener?.postMessage("00000000-0000-0000-0000-000000000000", "*", [port2]);
+    setTimeout(() => resolve("nothing"), 1000);
+  })`);
+  expect(answer).toBe("nothing");
+  await reference.close();
+  await page.close();
+});
+
 it("The documentation links to the reference, whose links lead back", async () => {
   const page = await browser.newPage();
   await page.goto(`http://localhost:${worker.port}/docs`);

@@ -154,6 +154,7 @@ POST /keys | dashboard | keys | step-up always
 GET /keys/:id | dashboard | session
 POST /keys/:id/disable | dashboard | keys
 POST /keys/:id/enable | dashboard | keys | step-up always
+POST /keys/:id/send-as | dashboard | keys | step-up always
 GET /keys/:id/first-request | dashboard | session
 GET /keys/:id/settings | dashboard | session
 POST /keys/:id | dashboard | keys | step-up sometimes

@@ -3,10 +3,11 @@ import { readKeyUsage } from "../../../admission/rate-limit-usage.ts";
 import { always } from "../../../db/optimistic-locking.ts";
 import { changeKey } from "../../../keys/change-key.ts";
 import { type Key, statusOf } from "../../../keys/key.ts";
+import { lendSecret } from "../../../keys/lend-secret.ts";
 import { readKey, readKeyRow } from "../../../keys/read-keys.ts";
 import { scopesInWords } from "../../../keys/scopes.ts";
 import { timeOfId } from "../../../lib/ids.ts";
-import { hourMs } from "../../../lib/time/clock.ts";
+import { hourMs, secondMs } from "../../../lib/time/clock.ts";
 import { readKeyTraffic } from "../../../log/read/key-traffic.ts";
 import { type ActivityReadContext, listActivity } from "../../../log/read/read-activity.ts";
 import { listAudit } from "../../../outbox/audit.ts";
@@ -18,6 +19,7 @@ import { ActivityTable } from "../../components/activity-table.tsx";
 import { Fact } from "../../components/fact.tsx";
 import { Action } from "../../components/fields.tsx";
 import { Unused } from "../../components/key-list.tsx";
+import { showPage, uncached } from "../../components/layout.tsx";
 import { Empty } from "../../components/notice.tsx";
 import { chartOf, RequestsChart, scalingOf } from "../../components/requests-chart.tsx";
 import { KeyState } from "../../components/status.tsx";
@@ -162,6 +164,23 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
     return changeKey(contextOf(c), idOf(c), { state: "active" }, (current) => current === revision);
   });
   return "formError" in changed ? showKey(c, { formError: changed.formError }) : backToKey(c, "enabled");
+});
+
+/**
+ * Responds with another secret of a key, which is valid for some minutes. The pages that send requests use it. If the sign-in was too long ago, the reader
+ * confirms it in another tab, which says how to go on.
+ */
+keyPages.post("/keys/:id/send-as", needs("keys", "always"), async (c) => {
+  const context = contextOf(c);
+  requireGrantableScopes(c, (await readKeyRow(context, idOf(c))).scopes);
+  if (c.req.header("Accept") !== "application/json")
+    return showPage(
+      c,
+      { title: "Confirmed" },
+      <p role="status">You are signed in again. Close this tab, and send the request from the page before.</p>,
+    );
+  const { secretKey, until } = await lendSecret(context, idOf(c));
+  return c.json({ secret_key: secretKey, expires_in: Math.floor((until - context.now) / secondMs) }, 200, uncached);
 });
 
 /**
