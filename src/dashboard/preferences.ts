@@ -1,9 +1,10 @@
 import { getCookie, setCookie } from "hono/cookie";
 import { maskKeys } from "../credentials/mask-keys.ts";
 import { isInFrame } from "./access/session-cookie.ts";
-import type { PageContext } from "./context.ts";
+import type { PageContext, Visitor } from "./context.ts";
 
-// Cookies store the display preferences, so the server can apply these preferences to each page without JavaScript.
+// Cookies store the display preferences, so the server can apply these preferences to each page without JavaScript. The time zone of a member is also stored with
+// the member, because it is that of a person, and the theme is that of a screen.
 
 const themes = ["auto", "light", "dark"] as const;
 const zones = ["utc", "local"] as const;
@@ -23,7 +24,7 @@ const oneYear = 365 * 24 * 3600;
 
 export const preferencesOf = (c: PageContext): Preferences => ({
   theme: themes.find((theme) => theme === getCookie(c, "theme")) ?? "auto",
-  zone: zones.find((zone) => zone === getCookie(c, "zone")) ?? "utc",
+  zone: (c.get("visitor") as Visitor | undefined)?.signedIn?.member.zone ?? zones.find((zone) => zone === getCookie(c, "zone")) ?? "utc",
 });
 
 export function remember(c: PageContext, name: "theme" | "zone" | "account", value: string): void {

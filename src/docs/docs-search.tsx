@@ -75,14 +75,19 @@ export const docsSearchPages = new Hono<PageEnv>().on("GET", ["/docs/search", "/
             {words.length === 0 ? "Search for an operation, an error code, an event or a header." : nothingFound(text, pages.length)}
           </Empty>
         ) : (
-          <ul class="lines">
-            {found.map((each) => (
-              <li>
-                <a href={pathOf(each)}>{nameOf(each)}</a> <span class="quiet">{each.page.kind}</span>
-                <span class="quiet snippet">{each.line}</span>
-              </li>
-            ))}
-          </ul>
+          [...Map.groupBy(found, ({ page }) => page.kind)].map(([kind, ofKind]) => (
+            <>
+              <h2>{kind === "Documentation" ? kind : `${kind}s`}</h2>
+              <ul class="lines">
+                {ofKind.map((each) => (
+                  <li>
+                    <a href={pathOf(each)}>{nameOf(each)}</a>
+                    <span class="quiet snippet">{each.line}</span>
+                  </li>
+                ))}
+              </ul>
+            </>
+          ))
         )}
         {found.length === maxFound && <p class="quiet">The best {maxFound} results are shown. Add more words to narrow the results.</p>}
       </section>

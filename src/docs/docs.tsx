@@ -27,9 +27,9 @@ import { readSendAs } from "./send-as.tsx";
 /** The time that the documentation waits for the session of a member, in milliseconds. */
 const sessionTimeoutMs = 2 * secondMs;
 
-const machinePaths = ["/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog"];
+const machinePaths = ["/favicon.ico", "/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog"];
 
-/** Returns whether a path belongs to the documentation. All documentation is public. */
+/** Returns whether a path belongs to the documentation, or is a public file of this service. */
 export const isDocumentation = (path: string): boolean => /^\/docs(?:\.md)?(?:\/|$)/.test(path) || machinePaths.includes(path);
 
 /** Creates the routes of the documentation: HTML pages, the same pages as Markdown, and files for programs, for example `/llms.txt`. */
@@ -70,6 +70,11 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
       return unchanged || c.body(`${servedFrom(own(page.markdown), publicOrigin(c))}\n`, 200, markdownHeaders);
     }
     return showDoc(c, page, { own, isPublic: ids === null, kept });
+  });
+
+  docs.get("/favicon.ico", (c) => {
+    c.header("Cache-Control", "public, max-age=86400");
+    return c.redirect(brand.icon ?? "/icon.svg", 302);
   });
 
   docs.get("/llms.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText(library().pages, publicOrigin(c))));

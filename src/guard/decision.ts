@@ -201,9 +201,7 @@ export interface RateLimit {
   resetsAt: number;
 }
 
-/**
- * Returns whether a key accepts a secret. A key accepts its current secret. During the overlap, the key also accepts its previous secret.
- */
+/** Returns whether a key accepts a secret: its current one, and during the overlap also its previous one. */
 export const isLiveSecret = (
   config: Pick<KeyConfig, "secretHash" | "previousSecretHash" | "overlapEndsAt">,
   secretHash: string,

@@ -35,7 +35,7 @@ interface Deciding extends Own {
 /** The active configuration of a guard. `outdatedForMs`: the time until the last lease of an earlier one has ended, in milliseconds. */
 export type Configured = KeyConfig & { outdatedForMs: number };
 
-/** Decides on the requests of a key by its active configuration. */
+/** Decides on the requests of a key by its active configuration. `KeyGuard` says what its methods do. */
 export class KeyAdmission {
   readonly counts: KeyCounts;
   readonly #own: Deciding;
@@ -59,7 +59,6 @@ export class KeyAdmission {
     return this.#isErased;
   }
 
-  /** Returns the active configuration, or null if no such key exists. */
   async key(): Promise<LoadedKey | null> {
     if (!this.#key && !this.#isErased) await this.#own.load();
     return this.#key;
@@ -96,29 +95,16 @@ export class KeyAdmission {
     return null;
   }
 
-  /**
-   * Applies a configuration, unless the same or a newer version is already active. The limits of the account have a version of their own. A revoked key stays
-   * revoked, even if the given configuration is not revoked.
-   */
   configure(config: KeyConfig): Configured {
     const active = this.#isErased ? { ...config, ...revoked } : this.#configured(config);
     return { ...active, outdatedForMs: this.outdatedForMs() };
   }
 
-  /** Lets another secret stand for the key's present one until a time, in milliseconds since the epoch. Does nothing if no such key exists. */
   async lend(secretHash: string, until: number): Promise<void> {
-    const key = await this.key();
-    if (!key) return;
-    this.#lent = withLent(this.#lent, { secretHash, standsFor: key.config.secretHash, until }, this.#own.now());
+    const standsFor = (await this.key())?.config.secretHash;
+    if (standsFor === undefined) return;
+    this.#lent = withLent(this.#lent, { secretHash, standsFor, until }, this.#own.now());
     this.#own.kv.put("lent", this.#lent);
-  }
-
-  /** Ends a lent secret. Does nothing for any other secret. */
-  endLent(secretHash: string): void {
-    const left = this.#lent.filter((each) => each.secretHash !== secretHash);
-    if (left.length === this.#lent.length) return;
-    this.#lent = left;
-    this.#own.kv.put("lent", left);
   }
 
   /** Changes the active configuration, and raises its version above any version that a restored row can have. Does nothing if no such key exists. */
@@ -129,17 +115,14 @@ export class KeyAdmission {
     return this.outdatedForMs();
   }
 
-  /** Takes back what a holder did not use of its leases. */
   settle(returns: readonly LeaseReturn[]): void {
     this.counts.settle(returns, this.#own.now(), this.#key);
   }
 
-  /** Returns the time until the last lease of an earlier configuration has ended, in milliseconds. */
   outdatedForMs(): number {
     return this.counts.outdatedForMs(this.#own.now());
   }
 
-  /** Returns what is used of the hour, and of each limit, or null if no such key exists. */
   async usage(): Promise<(RateLimit & { limits: LimitUsage[]; shared: SharedUsage[] }) | null> {
     const key = await this.key();
     if (!key) return null;

@@ -94,14 +94,9 @@ export class KeyGuard extends DurableObject<Env> {
     return (await this.#admission.key())?.config ?? null;
   }
 
-  /** Lets another secret stand for the key's present one until a time, in milliseconds since the epoch. */
+  /** Lets another secret stand for the key's present one until a time, in milliseconds since the epoch. A time that is over ends a lent secret. */
   lend(secretHash: string, until: number): Promise<void> {
     return this.#admission.lend(secretHash, until);
-  }
-
-  /** Ends a lent secret. Does nothing for any other secret. */
-  endLent(secretHash: string): void {
-    this.#admission.endLent(secretHash);
   }
 
   /** Revokes a key whose row is missing in D1. Returns the time until the last lease of before has ended, in milliseconds. */
@@ -109,10 +104,7 @@ export class KeyGuard extends DurableObject<Env> {
     return this.#admission.change(({ state }) => (state === "revoked" ? null : revoked));
   }
 
-  /**
-   * Ends the overlap of a key whose row is missing in D1, if a hash is that of its previous secret. Returns the time until the last lease of before has ended, in
-   * milliseconds.
-   */
+  /** Ends the overlap of a key whose row is missing in D1, if a hash is that of its previous secret. Returns the same time. */
   endOverlap(secretHash: string): number {
     return this.#admission.change(({ previousSecretHash }) =>
       previousSecretHash === secretHash ? { previousSecretHash: null, overlapEndsAt: null } : null,
@@ -169,7 +161,6 @@ export class KeyGuard extends DurableObject<Env> {
     if (config) this.configure(config);
   }
 
-  /** Makes sure that the object's alarm fires no later than `at`. */
   #setAlarmBy(at: number): void {
     if (this.#alarmAt !== null && this.#alarmAt <= at) return;
     this.#alarmAt = at;

@@ -1,21 +1,15 @@
 import { type AdmissionRequest, isLiveSecret, type KeyConfig } from "./decision.ts";
 
-// A secret can be lent: for some minutes, another secret stands for the key's own. Only the guard knows it, so that every decision about it is made here. It
-// ends with the secret that it stands for, by a rotation or a revocation.
-
-/** A lent secret. `standsFor`: the hash of the key's secret at that time. `until`: in milliseconds since the epoch. */
-export interface LentSecret {
-  secretHash: string;
-  standsFor: string;
-  until: number;
-}
+// For some minutes, a lent secret stands for the key's own. Only the guard knows it, so that every decision about it is made here. It ends with the secret that
+// it stands for, by a rotation or a revocation. `standsFor`: the hash of the key's secret at that time. `until`: in milliseconds since the epoch.
+export type LentSecret = Record<"secretHash" | "standsFor", string> & { until: number };
 
 /** The maximum number of secrets that a key has lent at once. One more ends the oldest. */
 const maxLent = 20;
 
 /** Returns the lent secrets of a key with one more, without those that are over. */
 export const withLent = (lent: readonly LentSecret[], more: LentSecret, now: number): LentSecret[] =>
-  [...lent.filter(({ until }) => now < until), more].slice(-maxLent);
+  [...lent.filter(({ secretHash }) => secretHash !== more.secretHash), more].filter(({ until }) => now < until).slice(-maxLent);
 
 /** Returns a request as if it had the key's own secret, if its secret is lent. It gets no lease, because no holder of leases knows its secret. */
 export function withOwnSecret(lent: readonly LentSecret[], config: KeyConfig, request: AdmissionRequest, now: number): AdmissionRequest {

@@ -75,6 +75,7 @@ const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, n
   removedAt: null,
   lastSeenAt: now,
   createdAt: now,
+  zone: null,
 });
 
 /**

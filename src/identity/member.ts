@@ -2,6 +2,7 @@ import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import type { Actor, Origin, ReadContext } from "../accounts/actor.ts";
 import { type Member, members, passkeys, recoveryCodes, sessions } from "../db/areas/identity/tables.ts";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
+import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { auditEntry } from "../outbox/audit.ts";
@@ -44,6 +45,9 @@ export async function readCurrentOrFormerMember({ db, actor }: ReadContext, id: 
   if (!member) throw noSuchMember();
   return member;
 }
+
+/** Stores the time zone in which pages show times to a member. */
+export const storeZone = (db: Db, id: string, zone: Member["zone"]) => db.update(members).set({ zone }).where(eq(members.id, id));
 
 const noSuchMember = () => new Failure("not_found", "There is no such member.");
 

@@ -116,6 +116,7 @@ export async function claimPortalLink(
       removedAt: null,
       lastSeenAt: now,
       createdAt: now,
+      zone: null,
     };
     const member = known ?? made;
     const session = newSession(member.id, link.id, now, from);

@@ -60,7 +60,7 @@ async function revokeLeaked(context: ReportContext, keyId: string, secretHash: s
     return isCurrent ? [key] : [];
   });
   if (isCurrent) return;
-  await callGuard(guards, keyId, (guard) => guard.endLent(secretHash));
+  await callGuard(guards, keyId, (guard) => guard.lend(secretHash, 0));
   await writeKey(ofAccount, keyId, {
     precondition: always,
     decide: async (before) =>

@@ -124,6 +124,7 @@ GET /docs/search.md | docs
 GET /docs | docs
 GET /docs.md | docs
 GET /docs/* | docs
+GET /favicon.ico | docs
 GET /llms.txt | docs
 GET /robots.txt | docs
 GET /sitemap.xml | docs

@@ -29,7 +29,9 @@ const requireDeclaredSession = (build: Pick<Build, "isOpen">) =>
       await loadSession(c, build);
       throw new Failure("not_found", "There is nothing at this path.");
     }
-    return (access.needs === "public" ? null : await requireSession(c, build)) ?? next();
+    if (access.needs !== "public") return (await requireSession(c, build)) ?? next();
+    await loadSession(c, build);
+    return next();
   });
 
 /** Enforces the permission and the step-up that a route declares. Then runs the route in its account's share of the CPU. */

@@ -11,6 +11,7 @@ import { type Preferences, preferencesOf, type Theme } from "../preferences.ts";
 import { Options } from "./fields.tsx";
 import { NameLink } from "./name-link.tsx";
 import { Note } from "./notice.tsx";
+import { settingsParts } from "./settings-tabs.tsx";
 import { Tabs } from "./tabs.tsx";
 import { Moment } from "./time.tsx";
 
@@ -257,11 +258,18 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
         )}
         {visitor?.signedIn && (
           <form class="action" method="post" action="/logout">
-            <span class="quiet">
-              <a href="/settings#sessions">
+            <details class="menu">
+              <summary>
                 <bdi>{visitor.signedIn.member.name}</bdi>
-              </a>
-            </span>
+              </summary>
+              <ul class="suggestions">
+                {settingsParts(visitor).map(([name, path]) => (
+                  <li>
+                    <a href={path}>{name}</a>
+                  </li>
+                ))}
+              </ul>
+            </details>
             <button type="submit">Sign out</button>
           </form>
         )}

@@ -1,7 +1,7 @@
 import type { Operation } from "../../api/openapi/document.ts";
 import { requestOrigin } from "../../http/request-url.ts";
 import { timeOfId } from "../../lib/ids.ts";
-import { brand } from "../../lib/settings.ts";
+import { brand, supportLink } from "../../lib/settings.ts";
 import { openMs } from "../../log/entry.ts";
 import type { ReadEntry } from "../../log/read/read-activity.ts";
 import type { PageContext } from "../context.ts";
@@ -10,6 +10,7 @@ import { counted, duration } from "../format.ts";
 import type { RequestDetails } from "../pages/request/read.ts";
 import { Fact } from "./fact.tsx";
 import { Fixes } from "./fixes.tsx";
+import { SupportLink } from "./layout.tsx";
 import { NameLink } from "./name-link.tsx";
 import { Code, CopyButton } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";
@@ -53,7 +54,6 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
   const { entry, operation } = details;
   const explanation = explain(entry);
   const missingScope = entry.errorCode === "insufficient_scope" ? scopeOf(operation) : undefined;
-  // Requests to another API cannot be repeated here.
   const isOwn = entry.route.startsWith("/api/v1/");
   return (
     <>
@@ -80,7 +80,8 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
           )}
           <p>
             <a href={`/keys/${entry.keyId}`}>View the key</a> ·{" "}
-            <a href={`/activity?key_id=${entry.keyId}&status=${entry.status ?? "none"}`}>Similar requests</a>
+            <a href={`/activity?key_id=${entry.keyId}&status=${entry.status ?? "none"}`}>Similar requests</a> {supportLink() && <>· </>}
+            <SupportLink requestId={entry.id} />
           </p>
         </section>
       )}
@@ -131,7 +132,7 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
           </Fact>
         </dl>
       </section>
-      {isOwn && (
+      {(isOwn || brand.apiUrl !== "") && (
         <section class="panel" aria-labelledby="again">
           <h2 id="again">Repeat this request</h2>
           <p>

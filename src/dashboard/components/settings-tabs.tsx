@@ -1,17 +1,18 @@
-import { visitorMay } from "../access/permissions.tsx";
-import type { PageContext } from "../context.ts";
+import { may } from "../../identity/roles.ts";
+import { roleOf, type Visitor } from "../context.ts";
 import { Tabs } from "./tabs.tsx";
 
-/** Renders links to the four subjects of the settings. Security is left out if nobody signs in. */
-export const SettingsTabs = ({ c, here }: { c: PageContext; here: "Members" | "Audit" }) => (
-  <Tabs
-    label="Settings"
-    here={here}
-    tabs={[
-      ["Members", "/settings"],
-      ...(c.get("visitor").signedIn ? ([["Security", "/settings#sessions"]] as const) : []),
-      ["Account", "/settings#account-facts"],
-      ...(visitorMay(c, "audit") ? ([["Audit", "/settings/audit"]] as const) : []),
-    ]}
-  />
+/** Returns the subjects of the settings. Security is left out if nobody signs in. */
+export function settingsParts(visitor: Visitor): (readonly [name: string, path: string])[] {
+  return [
+    ["Members", "/settings"],
+    ...(visitor.signedIn ? ([["Security", "/settings#sessions"]] as const) : []),
+    ["Account", "/settings#account-facts"],
+    ...(may(roleOf(visitor), "audit") ? ([["Audit", "/settings/audit"]] as const) : []),
+  ];
+}
+
+/** Renders links to the subjects of the settings. */
+export const SettingsTabs = ({ visitor, here }: { visitor: Visitor; here: "Members" | "Audit" }) => (
+  <Tabs label="Settings" here={here} tabs={settingsParts(visitor)} />
 );

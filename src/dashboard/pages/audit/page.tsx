@@ -50,7 +50,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
       ),
     },
     <>
-      <SettingsTabs c={c} here="Audit" />
+      <SettingsTabs visitor={c.get("visitor")} here="Audit" />
       <form class="panel filter" method="get" action="/settings/audit">
         <FilterField name="action" label="Action" value={filter.action} placeholder="key.created" />
         <FilterField name="actor" label="By" value={filter.actor} placeholder="member" />

@@ -4,7 +4,7 @@ import { type RateLimitUsage, readLiveUsages } from "../../../admission/rate-lim
 import { teamName } from "../../../lib/settings.ts";
 import { needs } from "../../access/needs.ts";
 import { Columns, NumberCell } from "../../components/columns.tsx";
-import { showPage } from "../../components/layout.tsx";
+import { SupportLink, showPage } from "../../components/layout.tsx";
 import { LimitTable, type ShownLimit } from "../../components/limit-table.tsx";
 import { NameLink } from "../../components/name-link.tsx";
 import { Empty } from "../../components/notice.tsx";
@@ -68,7 +68,8 @@ limitsPages.get("/limits", needs("session"), async (c) => {
         )}
       </section>
       <p class="quiet">
-        Only {teamName} can set limits that all keys share. <a href="/docs/guides/limits">How limits work</a>
+        Only {teamName} can set limits that all keys share. <SupportLink>Ask {teamName} for more</SupportLink>{" "}
+        <a href="/docs/guides/limits">How limits work</a>
       </p>
     </>,
   );

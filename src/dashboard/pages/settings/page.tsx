@@ -1,5 +1,6 @@
 import { Hono } from "hono";
-import { listMembers } from "../../../identity/member.ts";
+import { connect } from "../../../db/client.ts";
+import { listMembers, storeZone } from "../../../identity/member.ts";
 import { listInvitations } from "../../../identity/open-invitations.ts";
 import { listPasskeys } from "../../../identity/passkeys.ts";
 import { countRecoveryCodes } from "../../../identity/recovery-codes.ts";
@@ -16,7 +17,7 @@ import { Alert, Done, Empty } from "../../components/notice.tsx";
 import { SettingsTabs } from "../../components/settings-tabs.tsx";
 import { SessionsPanel, SignInPanel } from "../../components/sign-in-panels.tsx";
 import { Ahead, Moment } from "../../components/time.tsx";
-import { type PageContext, type PageEnv, returnUrlOf, roleOf } from "../../context.ts";
+import { type PageContext, type PageEnv, returnUrlOf, roleOf, type Visitor } from "../../context.ts";
 import { newNonce } from "../../form-idempotency.ts";
 import { integer } from "../../format.ts";
 import { Form, ownValue, readForm, type Sent } from "../../forms.ts";
@@ -85,7 +86,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         </Done>
       )}
       <Alert formError={formError} />
-      <SettingsTabs c={c} here="Members" />
+      <SettingsTabs visitor={c.get("visitor")} here="Members" />
       <section class="panel" aria-labelledby="members">
         <h2 id="members">Members</h2>
         {members.length === 0 ? (
@@ -163,11 +164,15 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
   );
 }
 
-/** Stores the theme and the time zone in cookies, so that both settings work without JavaScript. */
+/** Stores the theme and the time zone in cookies, and the time zone of a member with the member. Both settings work without JavaScript. */
 settingsPages.post("/preferences", needs("public"), async (c) => {
   const form = await readForm(c);
   const [theme, zone] = [form.text("theme"), form.text("zone")];
   if (isTheme(theme)) remember(c, "theme", theme);
-  if (isZone(zone)) remember(c, "zone", zone);
+  if (isZone(zone)) {
+    remember(c, "zone", zone);
+    const { signedIn = null } = (c.get("visitor") as Visitor | undefined) ?? {};
+    if (signedIn) await storeZone(connect(c.env.DB), signedIn.member.id, zone);
+  }
   return c.redirect(pathWithin(form.text("return_to")), 303);
 });

@@ -26,6 +26,8 @@ export const members = sqliteTable(
     removedAt: integer("removed_at"),
     lastSeenAt: integer("last_seen_at"),
     createdAt: integer("created_at").notNull(),
+    /** The time zone in which pages show times to the member. Null until the member has chosen one. */
+    zone: text({ enum: ["utc", "local"] }),
   },
   (table) => [
     index("members_by_account").on(table.accountId, table.removedAt),
