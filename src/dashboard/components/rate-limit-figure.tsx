@@ -67,14 +67,14 @@ export const RateLimitFigure = ({
       />
     );
   if (highest === null)
-    return <Figure name={name} href="/keys" value={dash} noChange="The rate limit usage cannot be read right now. Reload the page." />;
+    return <Figure name={name} href="/limits" value={dash} noChange="The rate limit usage cannot be read right now. Reload the page." />;
   const peak = busiest
     ? ` Busiest hour${isOfKey ? "" : " of all keys"}: ${barTime(busiest.start, dayMs)}, ${timeOfDay(busiest.start)}, ${integer(busiest.requests)} requests.`
     : "";
   return (
     <Figure
       name={name}
-      href={highest.keyId === null ? "/keys" : `/keys/${highest.keyId}`}
+      href="/limits"
       value={highest.used === 0 && denied > 0 ? `${integer(denied)} refused` : wholePercent(percent(highest.used, highest.limit))}
       percentUsed={percent(highest.used, highest.limit)}
       detail={`${integer(highest.used)} / ${integer(highest.limit)} per hour`}

@@ -10,7 +10,7 @@ import { timeOfId } from "../../../lib/ids.ts";
 import { hourMs, secondMs } from "../../../lib/time/clock.ts";
 import { readKeyTraffic } from "../../../log/read/key-traffic.ts";
 import { type ActivityReadContext, listActivity } from "../../../log/read/read-activity.ts";
-import { listAudit } from "../../../outbox/audit.ts";
+import { actorNameOf, listAudit } from "../../../outbox/audit.ts";
 import { percent } from "../../../usage/percent.ts";
 import { readUsage } from "../../../usage/read-usage.ts";
 import { needs } from "../../access/needs.ts";
@@ -41,12 +41,16 @@ export async function showKey(c: PageContext, { formError }: Sent = {}) {
   const { now } = context;
   const key = await readKey(context, c.req.param("id") ?? "");
   // The page must work even if the guard or the log's database is not available, so that members can still revoke the key.
-  const [usage, limit, log, traffic] = await Promise.all([
+  const [usage, limit, log, traffic, ended] = await Promise.all([
     readUsage(context, { window: "7d", keyId: key.id }).catch(() => null),
     readKeyUsage(context, key.id).catch(() => null),
     listActivity(context, { filter: { keyId: key.id }, limit: entriesShown }).catch(() => null),
     readTrafficSinceRotation(context, key).catch(() => null),
+    key.state !== "active" && visitorMay(c, "audit")
+      ? listAudit(context, { filter: { action: `key.${key.state}`, target: key.id }, limit: 1 }).catch(() => null)
+      : null,
   ]);
+  const [end] = ended?.rows ?? [];
   const bySecret = traffic?.bySecret;
   const overlapEndsAt = key.overlapEndsAt !== null && key.overlapEndsAt > now ? key.overlapEndsAt : null;
   return showTab(
@@ -71,6 +75,12 @@ export async function showKey(c: PageContext, { formError }: Sent = {}) {
         <dl class="summary">
           <Fact name="Status">
             <KeyState status={statusOf(key, now)} />
+            {end && (
+              <>
+                {" "}
+                by <bdi>{actorNameOf(end)}</bdi>, <Age timeMs={timeOfId(end.id)} now={now} />
+              </>
+            )}
           </Fact>
           <Fact name="This hour">
             {limit === null ? (
