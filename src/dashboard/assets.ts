@@ -7,5 +7,5 @@ export const assets = {
   "overview.js": "/assets/overview.BZRNVF56.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
   "reference.js": "/assets/reference.AYIVN3OJ.js",
-  "style.css": "/assets/style.E2E7LDZU.css",
+  "style.css": "/assets/style.HDI7TSAE.css",
 } as const;

@@ -39,12 +39,12 @@ export const ActivityTable = ({
     <table class={brief ? "cards activity brief" : "cards activity"}>
       <Columns
         of={[
-          { name: "Method", width: "method" },
+          { name: "Method", width: brief ? 80 : 88 },
           "Path",
-          { name: "Status", width: "status" },
-          !isOfKey && { name: "Key", width: "key" },
-          !brief && { name: "Duration", width: "took", isNumber: true },
-          { name: brief ? "When" : "When (UTC)", width: "when", isZoned: !brief },
+          { name: "Status", width: brief ? 88 : 212 },
+          !isOfKey && { name: "Key", width: brief ? 136 : "15%" },
+          !brief && { name: "Duration", width: 84, class: "took", isNumber: true },
+          { name: brief ? "When" : "When (UTC)", width: brief ? 116 : 168, class: "when", isZoned: !brief },
         ]}
       />
       <tbody>

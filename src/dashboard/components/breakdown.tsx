@@ -56,10 +56,10 @@ export const Breakdown = ({ by, shares, names, order, address, span, keyId }: Br
       <table class="cards breakdown">
         <colgroup>
           <col />
-          <col class="w-bar" />
-          <col class="w-number" />
-          <col class="w-number" />
-          <col class="w-number" />
+          <col width="136" />
+          <col width="80" />
+          <col width="80" />
+          <col width="80" />
         </colgroup>
         <thead>
           <tr>

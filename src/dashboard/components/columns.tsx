@@ -3,8 +3,10 @@ import type { Child } from "hono/jsx";
 /** A column of a table. Without a heading for the eye, `isUnseen`. */
 interface Column {
   name: string;
-  /** The class that sets the width of the column. */
-  width?: string;
+  /** In pixels, or a share of the table, for example "14%". */
+  width?: number | string;
+  /** The class of a column that narrow tables leave out. */
+  class?: string;
   isNumber?: boolean;
   /** Whether the column contains times in the zone that the heading names. */
   isZoned?: boolean;
@@ -18,8 +20,8 @@ export const Columns = ({ of }: { of: readonly (string | Column | false)[] }) =>
     <>
       {columns.some(({ width }) => width) && (
         <colgroup>
-          {columns.map(({ width }) => (
-            <col class={width} />
+          {columns.map((column) => (
+            <col width={column.width} class={column.class} />
           ))}
         </colgroup>
       )}

@@ -17,9 +17,9 @@ export const DeliveryTable = ({ deliveries, latest, isReadable, now }: DeliveryT
     <Columns
       of={[
         "Event",
-        { name: "Status", width: "w-result" },
-        { name: "Attempts", width: "w-count", isNumber: true },
-        { name: "When (UTC)", width: "w-when", isZoned: true },
+        { name: "Status", width: 352 },
+        { name: "Attempts", width: 96, isNumber: true },
+        { name: "When (UTC)", width: 260, isZoned: true },
       ]}
     />
     <tbody>

@@ -46,13 +46,13 @@ export const KeyTable = ({
     <Columns
       of={[
         "Name",
-        { name: "Key", width: "w-key" },
-        { name: "Status", width: "w-state" },
-        { name: "Scopes", width: "w-scopes" },
-        { name: "Last used", width: "w-used" },
-        { name: "Expires", width: "w-expires" },
-        { name: "This hour", width: "w-hour", isNumber: true },
-        { name: "Seven days", width: "w-week" },
+        { name: "Key", width: 148 },
+        { name: "Status", width: 200 },
+        { name: "Scopes", width: 120, class: "w-scopes" },
+        { name: "Last used", width: "15%" },
+        { name: "Expires", width: 96 },
+        { name: "This hour", width: 120, isNumber: true },
+        { name: "Seven days", width: 112, class: "w-week" },
       ]}
     />
     <tbody>

@@ -13,11 +13,11 @@ export const LimitTable = ({ limits, now }: { limits: readonly ShownLimit[]; now
   <table class="cards one-line">
     <Columns
       of={[
-        ...(limits.some(({ key }) => key) ? ["Key", { name: "Limit", width: "w-limit" }] : ["Limit"]),
-        { name: "Used", width: "w-number", isNumber: true },
-        { name: "Share", width: "w-number", isNumber: true },
-        { name: "Left", width: "w-number", isNumber: true },
-        { name: "Resets", width: "w-resets" },
+        ...(limits.some(({ key }) => key) ? ["Key", { name: "Limit", width: 176 }] : ["Limit"]),
+        { name: "Used", width: 80, isNumber: true },
+        { name: "Share", width: 80, isNumber: true },
+        { name: "Left", width: 80, isNumber: true },
+        { name: "Resets", width: 212 },
       ]}
     />
     <tbody>

@@ -81,12 +81,12 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
           <table class="cards one-line">
             <Columns
               of={[
-                { name: "Action", width: "w-action" },
+                { name: "Action", width: 212 },
                 "On",
-                { name: "Changed", width: "w-changes" },
-                { name: "By", width: "w-actor" },
-                { name: "From", width: "w-from" },
-                { name: "When", width: "w-moment" },
+                { name: "Changed", width: "14%" },
+                { name: "By", width: "16%" },
+                { name: "From", width: 148, class: "w-from" },
+                { name: "When", width: 260 },
               ]}
             />
             <tbody>

@@ -84,8 +84,8 @@ const ByKey = ({ limits, byKey }: AccountLimits) => (
       <Columns
         of={[
           "Key",
-          ...limits.map(({ per }) => ({ name: `This ${per}`, width: "w-share", isNumber: true })),
-          { name: `Of all keys, this ${limits[0]?.per}`, width: "w-all", isNumber: true },
+          ...limits.map(({ per }) => ({ name: `This ${per}`, width: 80, isNumber: true })),
+          { name: `Of all keys, this ${limits[0]?.per}`, width: 212, isNumber: true },
         ]}
       />
       <tbody>

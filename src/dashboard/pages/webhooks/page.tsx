@@ -64,11 +64,11 @@ webhooksPages.get("/webhooks", needs("session"), async (c) => {
             <Columns
               of={[
                 "URL",
-                { name: "Status", width: "w-state" },
-                { name: "Events", width: "w-count" },
-                { name: "Success rate", width: "w-expires", isNumber: true },
-                { name: "p95", width: "w-count", isNumber: true },
-                { name: "Backlog", width: "w-backlog", isNumber: true },
+                { name: "Status", width: 96 },
+                { name: "Events", width: 96 },
+                { name: "Success rate", width: 120, isNumber: true },
+                { name: "p95", width: 96, isNumber: true },
+                { name: "Backlog", width: 212, isNumber: true },
               ]}
             />
             <tbody>
