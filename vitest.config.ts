@@ -100,7 +100,7 @@ export default defineConfig(async () => ({
           isolate: false,
         },
       },
-      { test: { name: "node", include: ["test/node/**/*.test.ts"], globalSetup, env, testTimeout: 240_000, hookTimeout: 240_000 } },
+      { test: { name: "node", include: ["test/node/**/*.test.ts"], globalSetup, env, testTimeout: 480_000, hookTimeout: 480_000 } },
       { test: { name: "soak", include: ["test/soak/**/*.test.ts"], globalSetup, hookTimeout: 240_000 } },
       {
         test: {

@@ -1,4 +1,4 @@
-import { createAccount, updateAccount } from "../src/accounts/account.ts";
+import { insertAccount, newAccount, updateAccount } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import type { SigningSecret } from "../src/credentials/key-format.ts";
 import type { Db } from "../src/db/client.ts";
@@ -24,7 +24,8 @@ const only = (...names: string[]) => scopes.filter((scope) => names.includes(sco
 
 /** Creates an account without sample data. Returns the secret of its only key, which has every scope. */
 export async function seedEmpty({ db, signing, now }: { db: Db; signing: SigningSecret; now: number }): Promise<string> {
-  const account = await createAccount({ db, now }, { name: "My account", email: "owner@example.com", logWriter: firstLogWriter });
+  const account = newAccount(now, { name: "My account", email: "owner@example.com", logWriter: firstLogWriter });
+  await insertAccount(db, account);
   const context = { db, now, actor: operatorOn(account.id), commit: commitTo({ db }), signing: () => signing };
   return (await createKey(context, { name: "First key", scopes: [...scopes] })).secretKey;
 }
@@ -49,10 +50,8 @@ export async function seedDemo({
 }): Promise<string> {
   const random = randomFrom(seedValue);
   const startsAt = now - days * dayMs;
-  const account = await createAccount(
-    { db, now: startsAt },
-    { name: "Northwind Robotics", email: "ops@northwind.example", logWriter: firstLogWriter },
-  );
+  const account = newAccount(startsAt, { name: "Northwind Robotics", email: "ops@northwind.example", logWriter: firstLogWriter });
+  await insertAccount(db, account);
   const at = (time: number): WriteContext => ({ db, now: time, actor: operatorOn(account.id), commit: commitTo({ db }) });
   const key = (name: string, given: readonly Scope[], hourlyLimit: number, madeAt: number, expiresAt: number | null = null) =>
     createKey({ ...at(madeAt), signing: () => signing }, { name, scopes: [...given], hourlyLimit, expiresAt });

@@ -1,4 +1,4 @@
-import { createAccount } from "../../src/accounts/account.ts";
+import { insertAccount, newAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { signingSecretsIn } from "../../src/credentials/key-format.ts";
 import { connect } from "../../src/db/client.ts";
@@ -34,12 +34,10 @@ export default {
     let accountId = "";
     for (const [index, hourlyLimit] of hourlyLimits.entries()) {
       if (index % keysPerAccount === 0) {
-        accountId = (
-          await createAccount(
-            { db, now },
-            { name: "Bench", email: "bench@example.com", logWriter: `ACTIVITY_0/${(index / keysPerAccount) % writersOf(env)}` },
-          )
-        ).id;
+        const logWriter = `ACTIVITY_0/${(index / keysPerAccount) % writersOf(env)}`;
+        const account = newAccount(now, { name: "Bench", email: "bench@example.com", logWriter });
+        await insertAccount(db, account);
+        accountId = account.id;
         await env.DB.prepare("UPDATE accounts SET limit_ceiling = ?").bind(Number.MAX_SAFE_INTEGER).run();
       }
       const writing = { db, now, actor: operatorOn(accountId), commit: commitTo({ db }), signing: () => signing };

@@ -64,13 +64,6 @@ export const searchable = ({ name, email, externalId }: Pick<Account, "name" | "
 /** Returns the statement that stores a new account. */
 export const insertAccount = (db: Db, account: Account): Statement => db.insert(accounts).values(account);
 
-/** Creates an account outside of any other batch, for local data. */
-export async function createAccount({ db, now }: { db: Db; now: number }, input: Parameters<typeof newAccount>[1]): Promise<Account> {
-  const account = newAccount(now, input);
-  await insertAccount(db, account);
-  return account;
-}
-
 /** A filter for a list of accounts. `q`: a text in the name, the email address or the external id. `ids`: the accounts that the caller may read, or null for all. */
 export interface AccountFilter {
   externalId?: string | undefined;
@@ -100,30 +93,6 @@ export const accountsAfter = (
     )
     .orderBy(asc(accounts.id))
     .limit(limit);
-
-/** What the traffic of an account is compared with. */
-export type AccountInTraffic = Pick<Account, "id" | "name" | "suspendedAt" | "storageQuotaBytes" | "logWriter" | "sharedLimits">;
-
-/** The accounts that one statement returns. A row has less than 1 KB. */
-const inTrafficAtOnce = 10_000;
-
-/** Returns all accounts, with the columns that the operator's figures need. */
-export async function accountsInTraffic(db: Db): Promise<AccountInTraffic[]> {
-  const { id, name, suspendedAt, storageQuotaBytes, logWriter, sharedLimits } = getTableColumns(accounts);
-  const columns = { id, name, suspendedAt, storageQuotaBytes, logWriter, sharedLimits };
-  const all: AccountInTraffic[] = [];
-  for (let found = inTrafficAtOnce; found === inTrafficAtOnce; ) {
-    const some = await db
-      .select(columns)
-      .from(accounts)
-      .where(gt(id, all.at(-1)?.id ?? ""))
-      .orderBy(asc(id))
-      .limit(inTrafficAtOnce);
-    all.push(...some);
-    found = some.length;
-  }
-  return all;
-}
 
 export async function readAccountByExternalId(db: Db, externalId: string): Promise<Account | null> {
   const [account] = await db.select().from(accounts).where(eq(accounts.externalId, externalId));

@@ -36,24 +36,27 @@ function askForSecret(): Promise<{ secretKey: string | null; name: string | null
     port1.addEventListener("message", ({ data }) => resolve(data));
     port1.start();
     window.opener.postMessage(channel, new URL(location.href).origin, [port2]);
+    // A page that follows in this tab has no hold on the page that opened it.
+    window.opener = null;
     setTimeout(() => resolve(nothing), waitMs);
   });
 }
 
 interface Scheme {
   type?: string;
+  in?: string;
 }
 
-/** Returns the secret in the form that Scalar takes, for each way in which the document sends one. */
-const authenticationWith = (secretKey: string, schemes: Record<string, Scheme> = {}) => ({
-  preferredSecurityScheme: Object.keys(schemes)[0] ?? null,
-  securitySchemes: Object.fromEntries(
-    Object.entries(schemes).map(([name, { type }]) => [
-      name,
-      type === "apiKey" ? { value: secretKey } : { token: secretKey, password: secretKey },
-    ]),
-  ),
-});
+/** Returns the secret in the form that Scalar takes, for each way in which the document sends one in a header. A secret in an address would be logged. */
+function authenticationWith(secretKey: string, schemes: Record<string, Scheme> = {}) {
+  const inHeaders = Object.entries(schemes).filter(([, { type, in: where }]) => type === "http" || type === "basic" || where === "header");
+  return {
+    preferredSecurityScheme: inHeaders[0]?.[0] ?? null,
+    securitySchemes: Object.fromEntries(
+      inHeaders.map(([name, { type }]) => [name, type === "apiKey" ? { value: secretKey } : { token: secretKey, password: secretKey }]),
+    ),
+  };
+}
 
 addEventListener("DOMContentLoaded", async () => {
   const { secretKey, name } = await askForSecret();

@@ -6,6 +6,6 @@ export const assets = {
   "log.js": "/assets/log.Y6W54TXW.js",
   "overview.js": "/assets/overview.BZRNVF56.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "reference.js": "/assets/reference.AYIVN3OJ.js",
+  "reference.js": "/assets/reference.JHUKLAJJ.js",
   "style.css": "/assets/style.HDI7TSAE.css",
 } as const;

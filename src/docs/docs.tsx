@@ -130,7 +130,8 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
   if (unchanged) return unchanged;
   const isHome = page.path === "/docs";
   const sendAs = page.console || (isHome && brand.hasReference) ? await readSendAs(c) : null;
-  const console = page.console && own(page.console).replace(sendAsPlaceholder, String(sendAs ?? ""));
+  if (isHome && sendAs) c.set("openerPolicy", "same-origin-allow-popups");
+  const console = page.console && own(page.console).replace(sendAsPlaceholder, () => String(sendAs ?? ""));
   const make = () =>
     framed(
       c,

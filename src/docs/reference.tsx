@@ -30,6 +30,8 @@ export function showReference(c: PageContext) {
   const nonce = c.get("secureHeadersNonce") ?? "";
   const { theme } = preferencesOf(c);
   c.set("ownPolicy", policyOf(nonce, brand.apiUrl || publicOrigin(c)));
+  // The page that opened this one answers it once.
+  c.set("openerPolicy", "unsafe-none");
   return c.html(
     <>
       {raw("<!doctype html>")}

@@ -13,7 +13,7 @@ import {
   verifiedFactsOf,
 } from "./decision.ts";
 import { KeyCounts, type Own } from "./key-counts.ts";
-import { type LentSecret, withLent, withOwnSecret } from "./lent-secrets.ts";
+import { type LentSecret, lentOf, withLent } from "./lent-secrets.ts";
 import { type LoadedKey, loadedKey } from "./loaded-key.ts";
 
 /** A request that finds the guard full while leases are out waits for at most this time, in milliseconds. The caller of a verification waits less. */
@@ -68,10 +68,18 @@ export class KeyAdmission {
    * Decides on one request. The decision and the counting of the request happen in one synchronous step. If the guard has too few units of the account, it
    * asks the account's budget, and decides again. Returns null if no such key exists.
    */
-  async admit(asked: AdmissionRequest): Promise<Admission | null> {
+  async admit(request: AdmissionRequest): Promise<Admission | null> {
+    const key = await this.key();
+    const lent = key && lentOf(this.#lent, key.config, request, this.#own.now());
+    if (!lent) return this.#admit(request);
+    // No holder of leases, and no process that goes on with what it knew, lets a lent secret live longer.
+    const admission = await this.#admit({ ...request, secretHash: lent.standsFor, want: undefined });
+    return admission && { ...admission, key: { ...admission.key, expiresAt: Math.min(lent.until, admission.key.expiresAt ?? lent.until) } };
+  }
+
+  async #admit(request: AdmissionRequest): Promise<Admission | null> {
     let key = await this.key();
     const { now } = this.#own;
-    const request = key ? withOwnSecret(this.#lent, key.config, asked, now()) : asked;
     const giveUpAt = now() + unitsTimeoutMs;
     const askedBefore = this.counts.units.asked;
     let isAnswered = false;
@@ -100,11 +108,14 @@ export class KeyAdmission {
     return { ...active, outdatedForMs: this.outdatedForMs() };
   }
 
-  async lend(secretHash: string, until: number): Promise<void> {
+  async lend(more: Omit<LentSecret, "standsFor">): Promise<void> {
     const standsFor = (await this.key())?.config.secretHash;
-    if (standsFor === undefined) return;
-    this.#lent = withLent(this.#lent, { secretHash, standsFor, until }, this.#own.now());
-    this.#own.kv.put("lent", this.#lent);
+    if (standsFor !== undefined) this.#keepLent(withLent(this.#lent, { ...more, standsFor }, this.#own.now()));
+  }
+
+  endLent(which: string): void {
+    const left = this.#lent.filter(({ secretHash, memberId }) => secretHash !== which && memberId !== which);
+    if (left.length < this.#lent.length) this.#keepLent(left);
   }
 
   /** Changes the active configuration, and raises its version above any version that a restored row can have. Does nothing if no such key exists. */
@@ -206,6 +217,11 @@ export class KeyAdmission {
     if (verification) admission.verified = verifiedFactsOf(config, entryId);
     if (shared.limits.length > 0) admission.shared = this.counts.units.usage(shared, now);
     return admission;
+  }
+
+  #keepLent(lent: LentSecret[]): void {
+    this.#lent = lent;
+    this.#own.kv.put("lent", lent);
   }
 
   #configured(config: KeyConfig): KeyConfig {

@@ -10,6 +10,7 @@ import { enqueueVia } from "../outbox/enqueue.ts";
 import type { Admission, AdmissionRequest, Busy, KeyConfig, RateLimit } from "./decision.ts";
 import { type Configured, KeyAdmission, revoked } from "./key-admission.ts";
 import { leaseMsOf } from "./lease-setting.ts";
+import type { LentSecret } from "./lent-secrets.ts";
 import { LimitEvents } from "./limit-events.ts";
 import { readConfig } from "./read-config.ts";
 
@@ -94,9 +95,14 @@ export class KeyGuard extends DurableObject<Env> {
     return (await this.#admission.key())?.config ?? null;
   }
 
-  /** Lets another secret stand for the key's present one until a time, in milliseconds since the epoch. A time that is over ends a lent secret. */
-  lend(secretHash: string, until: number): Promise<void> {
-    return this.#admission.lend(secretHash, until);
+  /** Lets another secret stand for the key's present one. */
+  lend(lent: Omit<LentSecret, "standsFor">): Promise<void> {
+    return this.#admission.lend(lent);
+  }
+
+  /** Ends lent secrets: the one with a hash, or all of a member. */
+  endLent(which: string): void {
+    this.#admission.endLent(which);
   }
 
   /** Revokes a key whose row is missing in D1. Returns the time until the last lease of before has ended, in milliseconds. */

@@ -33,6 +33,8 @@ export interface AppEnv {
     framedBy?: readonly string[];
     /** The whole Content-Security-Policy of a page that needs one of its own. */
     ownPolicy?: string;
+    /** The Cross-Origin-Opener-Policy of a page that opens another one, or is opened, and speaks with it. */
+    openerPolicy?: "same-origin-allow-popups" | "unsafe-none";
     /** The nonce in the Content-Security-Policy of a page. Only scripts with this nonce may run on the page. */
     secureHeadersNonce?: string;
   };

@@ -30,8 +30,6 @@ const unframed = secureHeaders({
   // With "no-referrer", browsers would send forms with `Origin: null`, and `sameOrigin` would deny the forms.
   referrerPolicy: "same-origin",
   xFrameOptions: "DENY",
-  // The documentation opens the page of the team's own API, which asks it once for a secret.
-  crossOriginOpenerPolicy: "same-origin-allow-popups",
 });
 
 /** The security headers of every page. A page can be shown in a frame only if its handler sets `framedBy`, and only by these origins. */
@@ -39,10 +37,9 @@ export const pageSecurityHeaders = createMiddleware<AppEnv>(async function pageS
   await unframed(c, next);
   const hosts = c.get("framedBy") ?? [];
   const own = c.get("ownPolicy");
-  if (own !== undefined) {
-    c.res.headers.set("Content-Security-Policy", own);
-    c.res.headers.delete("Cross-Origin-Opener-Policy");
-  }
+  if (own !== undefined) c.res.headers.set("Content-Security-Policy", own);
+  const opener = c.get("openerPolicy");
+  if (opener !== undefined) c.res.headers.set("Cross-Origin-Opener-Policy", opener);
   if (hosts.length === 0) return;
   const { headers } = c.res;
   headers.delete("X-Frame-Options");

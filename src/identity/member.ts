@@ -4,6 +4,8 @@ import { type Member, members, passkeys, recoveryCodes, sessions } from "../db/a
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
+import type { Guards } from "../guard/guards.ts";
+import { endLentTo } from "../keys/lend-secret.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import type { Change, WriteContext } from "../outbox/outbox.ts";
@@ -77,7 +79,7 @@ const mayRemove = "the member may be removed";
  * role changed after the member was read.
  */
 export async function removeMember(
-  context: WriteContext,
+  context: WriteContext & { guards: Guards },
   member: Member,
   more: Pick<Change, "events" | "audit" | "statements"> = { events: [], statements: {} },
 ): Promise<void> {
@@ -100,13 +102,14 @@ export async function removeMember(
   } catch (error) {
     throw isFailedCondition(error, mayRemove) ? await conflictOf(context, member) : error;
   }
+  await endLentTo(context, [id]);
 }
 
 /**
  * Changes the role of a member and ends the invitations that the member may no longer make or accept. Throws `not_found` if the member was
  * removed. Throws `conflict` if the member is the last owner, or if the role changed after the member was read.
  */
-export async function changeRole(context: WriteContext, member: Member, role: Role): Promise<void> {
+export async function changeRole(context: WriteContext & { guards: Guards }, member: Member, role: Role): Promise<void> {
   if (member.role === role) return;
   const { db, now, commit } = context;
   const { id } = member;
@@ -128,4 +131,5 @@ export async function changeRole(context: WriteContext, member: Member, role: Ro
     when,
   });
   if (!wrote(changed)) throw await conflictOf(context, member);
+  await endLentTo(context, [id]);
 }

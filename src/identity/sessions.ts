@@ -7,6 +7,8 @@ import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
+import type { Guards } from "../guard/guards.ts";
+import { endLentTo } from "../keys/lend-secret.ts";
 import { hashOf } from "../lib/crypto/hash.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { newId } from "../lib/ids.ts";
@@ -221,7 +223,7 @@ export async function readMemberOfSession({ db }: ReadContext, id: string, membe
 }
 
 /** Ends a session. Throws `not_found` if there is no such session, or if `member` may not end it. */
-export async function endSession(context: WriteContext, id: string, member: Member): Promise<void> {
+export async function endSession(context: WriteContext & { guards: Guards }, id: string, member: Member): Promise<void> {
   const { db, commit } = context;
   const endable = and(eq(sessions.id, id), endableBy(member));
   const { ended } = await commit({
@@ -229,14 +231,16 @@ export async function endSession(context: WriteContext, id: string, member: Memb
     events: [],
     auditWhen: sql`(${takesOwn(context, "session.ended")} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
     audit: [auditEntry(context, "session.ended", { type: "session", id, name: null })],
-    statements: { ended: db.delete(sessions).where(endable).returning({ id: sessions.id }) },
+    statements: { ended: db.delete(sessions).where(endable).returning({ memberId: sessions.memberId }) },
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${endable})`,
   });
-  if (!wrote(ended)) throw new Failure("not_found", "There is no such session.");
+  const [session] = ended as { memberId: string }[];
+  if (!session) throw new Failure("not_found", "There is no such session.");
+  await endLentTo(context, [session.memberId]);
 }
 
 /** Ends all sessions of a member except the session of the request. Throws `not_found` if the member signed in through Cloudflare Access. */
-export async function endOtherSessions(context: WriteContext, { member, session }: Acting): Promise<void> {
+export async function endOtherSessions(context: WriteContext & { guards: Guards }, { member, session }: Acting): Promise<void> {
   if (session === null) throw new Failure("not_found", "Cloudflare Access manages your sessions.");
   const others = and(eq(sessions.memberId, member.id), ne(sessions.id, session.id));
   await context.commit({
@@ -247,6 +251,7 @@ export async function endOtherSessions(context: WriteContext, { member, session 
     statements: { ended: context.db.delete(sessions).where(others) },
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${others})`,
   });
+  await endLentTo(context, [member.id]);
 }
 
 /**

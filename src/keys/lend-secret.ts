@@ -1,9 +1,11 @@
+import type { ReadContext } from "../accounts/actor.ts";
 import { newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
+import { messagesOf } from "../db/failures.ts";
 import { callGuard, type Guards } from "../guard/guards.ts";
 import { hashOf } from "../lib/crypto/hash.ts";
-import { Failure } from "../lib/errors/failure.ts";
+import { errorsOf, Failure } from "../lib/errors/failure.ts";
 import { minuteMs } from "../lib/time/clock.ts";
-import { auditEntry } from "../outbox/audit.ts";
+import { auditEntry, listAudit } from "../outbox/audit.ts";
 import type { WriteContext } from "../outbox/outbox.ts";
 import { statusOf } from "./key.ts";
 import { readKeyRow } from "./read-keys.ts";
@@ -11,19 +13,42 @@ import { readKeyRow } from "./read-keys.ts";
 const lentMs = 10 * minuteMs;
 
 /**
- * Returns another secret of an active key, with which a person tries the API from a page. It is valid for ten minutes, and ends earlier with the key or its
- * secret. Throws `not_found`, `conflict` if the key is not active, and `unavailable` if its guard does not respond.
+ * Returns another secret of an active key, with which a member tries the API from a page. It is valid for ten minutes, and ends earlier with the key, its secret,
+ * a new scope of the key, or the access of the member. `mayHave`: throws if the member may not have a key with some scopes. Throws `not_found`, `conflict` if the
+ * key is not active, and `unavailable` if its guard does not respond.
  */
 export async function lendSecret(
   context: WriteContext & { guards: Guards; signing: () => SigningSecret },
   id: string,
+  mayHave: (scopes: readonly string[]) => void,
 ): Promise<{ secretKey: string; until: number }> {
+  const { actor, now, guards } = context;
   const key = await readKeyRow(context, id);
-  if (statusOf(key, context.now) !== "active") throw new Failure("conflict", "Only an active key can send requests.");
+  mayHave(key.scopes);
+  if (statusOf(key, now) !== "active") throw new Failure("conflict", "Only an active key can send requests.");
   const secretKey = newSecretKey(id, context.signing());
-  const until = context.now + lentMs;
-  const audit = [auditEntry(context, "key.lent", { type: "key", id, name: key.name })];
-  await context.commit({ events: [], audit, statements: {}, whenFull: "reserve" });
-  await callGuard(context.guards, id, (guard) => guard.lend(hashOf(secretKey), until));
+  const until = now + lentMs;
+  const memberId = actor.by.type === "member" ? actor.by.id : null;
+  // If the member may no longer do this, the commit fails, and nobody ever sees the secret.
+  await callGuard(guards, id, (guard) => guard.lend({ secretHash: hashOf(secretKey), scopes: key.scopes, memberId, until }));
+  await context.commit({ events: [], audit: [auditEntry(context, "key.lent", { type: "key", id, name: key.name })], statements: {} });
   return { secretKey, until };
+}
+
+/** The maximum number of entries of the audit log that are read to end what was lent. */
+const maxRead = 1000;
+
+/**
+ * Ends all secrets that were lent to members, whose access has ended or changed. If a guard does not respond, a secret of its key is left, which ends after ten
+ * minutes: a member must be able to sign out, and can be removed.
+ */
+export async function endLentTo({ guards, ...context }: ReadContext & { guards: Guards }, memberIds: readonly string[]): Promise<void> {
+  const actor = memberIds.length === 1 ? memberIds[0] : "member";
+  const { rows } = await listAudit(context, { filter: { action: "key.lent", actor, from: context.now - lentMs }, limit: maxRead });
+  const lent = Map.groupBy(rows, ({ actorId }) => actorId ?? "");
+  for (const memberId of memberIds) {
+    const keyIds = new Set(lent.get(memberId)?.map(({ targetId }) => targetId));
+    const ending = [...keyIds].map((id) => callGuard(guards, id, (guard) => guard.endLent(memberId)));
+    for (const error of errorsOf(await Promise.allSettled(ending))) console.error("a lent secret was not ended:", messagesOf(error));
+  }
 }

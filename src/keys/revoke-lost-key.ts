@@ -27,12 +27,12 @@ export async function revokeLostKey(context: KeyContext, id: string, preconditio
 /** Handles a leaked secret of a key without a row in D1, as `revokeLeaked` does. */
 export async function revokeLostLeaked(guards: Guards, id: string, secretHash: string): Promise<void> {
   const active = await callGuard(guards, id, (guard) => guard.configuration());
-  if (active?.secretHash === secretHash) await revokeInGuard(guards, id);
-  else
-    await untilLeasesEnd(
-      id,
-      callGuard(guards, id, (guard) => guard.endOverlap(secretHash)),
-    );
+  if (active?.secretHash === secretHash) return revokeInGuard(guards, id);
+  await callGuard(guards, id, (guard) => guard.endLent(secretHash));
+  await untilLeasesEnd(
+    id,
+    callGuard(guards, id, (guard) => guard.endOverlap(secretHash)),
+  );
 }
 
 /** Revokes a key in its guard. Returns when the last lease of before has ended. */

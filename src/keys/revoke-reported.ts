@@ -60,7 +60,6 @@ async function revokeLeaked(context: ReportContext, keyId: string, secretHash: s
     return isCurrent ? [key] : [];
   });
   if (isCurrent) return;
-  await callGuard(guards, keyId, (guard) => guard.lend(secretHash, 0));
   await writeKey(ofAccount, keyId, {
     precondition: always,
     decide: async (before) =>
@@ -68,4 +67,5 @@ async function revokeLeaked(context: ReportContext, keyId: string, secretHash: s
         ? null
         : { members: { previousSecretHash: null, overlapEndsAt: null }, event: keyUpdated, whenFull: "write" },
   });
+  await callGuard(guards, keyId, (guard) => guard.endLent(secretHash));
 }

@@ -11,8 +11,10 @@ import { wrote } from "../db/optimistic-locking.ts";
 import { accountStorage } from "../db/registry/tables.ts";
 import { callGuard, type Guards } from "../guard/guards.ts";
 import { newSetupLink } from "../identity/invitations.ts";
+import { listMembers } from "../identity/member.ts";
 import { explainNoLink, type NewPortalLink, newPortalLink, type PortalLink } from "../identity/portal.ts";
 import { endPortalAccess } from "../identity/portal-access.ts";
+import { endLentTo } from "../keys/lend-secret.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { Failure } from "../lib/errors/failure.ts";
@@ -83,15 +85,27 @@ export async function makePortalLink(operatorContext: OperatorContext, given: Ne
 }
 
 /** Ends all sessions of an account's portal links, and the links, or those of one member. Throws `not_found`. */
-export async function endPortalSessions(operatorContext: OperatorContext, accountId: string, externalId?: string): Promise<void> {
-  await readAccount(operatorContext.db, accountId);
+export async function endPortalSessions(
+  operatorContext: OperatorContext & { guards: Guards },
+  accountId: string,
+  externalId?: string,
+): Promise<void> {
+  const { db } = operatorContext;
+  await readAccount(db, accountId);
   await commitOperation(
     operatorContext,
     "portal.ended",
     { accountId },
     {
-      statements: { ended: endPortalAccess(operatorContext.db, accountId, { externalId }) },
+      statements: { ended: endPortalAccess(db, accountId, { externalId }) },
     },
+  );
+  const context = { ...operatorContext, actor: actorOf(operatorContext, accountId) };
+  const all = await listMembers(context);
+  const ended = all.filter((member) => member.externalId !== null && (externalId === undefined || member.externalId === externalId));
+  await endLentTo(
+    context,
+    ended.map(({ id }) => id),
   );
 }
 

@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm";
-import type { AccountInTraffic } from "../accounts/account.ts";
 import type { Db } from "../db/client.ts";
 import { dayStart, monthStart } from "../lib/time/clock.ts";
 import type { HourlyRollups } from "../usage/rollups.ts";
+import type { AccountInTraffic } from "./accounts-in-traffic.ts";
 import { flushesIn, flushesQuery, type LogsContext, readLogs, type Stored, total } from "./read-logs.ts";
 
 // Finds the accounts and keys that are near a limit per hour, day or month, from the figures of the log. Limits per second and minute refill too quickly for

@@ -1,8 +1,8 @@
-import type { AccountInTraffic } from "../accounts/account.ts";
 import type { Db } from "../db/client.ts";
 import type { OpenRollups } from "../usage/log-context.ts";
 import type { HourlyRollups } from "../usage/rollups.ts";
 import { missingIn } from "../usage/usage-snapshot.ts";
+import type { AccountInTraffic } from "./accounts-in-traffic.ts";
 
 // Reads figures of many accounts together: those in D1, and those that only their log writer has.
 

@@ -1,5 +1,4 @@
 import { sql } from "drizzle-orm";
-import { type AccountInTraffic, accountsInTraffic } from "../accounts/account.ts";
 import { defaultQuotaBytes } from "../accounts/storage.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
@@ -11,6 +10,7 @@ import { activityDatabase } from "../log/databases.ts";
 import { type WriterEnv, writerAt } from "../log/writers.ts";
 import type { OpenRollups } from "../usage/log-context.ts";
 import type { HourlyRollups } from "../usage/rollups.ts";
+import { type AccountInTraffic, accountsInTraffic } from "./accounts-in-traffic.ts";
 import { type NearestLimit, nearestLimits, type Use, usesIn } from "./nearest-limits.ts";
 import { flushesIn, flushesQuery, type LogsContext, readLogs, type Stored, total } from "./read-logs.ts";
 

@@ -1,4 +1,6 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import type { Guards } from "../../../src/guard/guards.ts";
 import { authorityOfSession } from "../../../src/identity/acting-session.ts";
 import { createSetupLink } from "../../../src/identity/invitations.ts";
 import { changeRole, type Member, readMember, removeMember } from "../../../src/identity/member.ts";
@@ -319,7 +321,7 @@ describe("An invitation", () => {
 });
 
 describe("A member whose role was changed since it was read", () => {
-  it.each<[string, (writing: WriteContext, member: Member) => Promise<void>]>([
+  it.each<[string, (writing: WriteContext & { guards: Guards }, member: Member) => Promise<void>]>([
     ["is not given another role", (writing, member) => changeRole(writing, member, "viewer")],
     ["is not removed", removeMember],
   ])("%s by an admin who read the former role, because an admin cannot manage an owner", async (_, change) => {
@@ -330,7 +332,7 @@ describe("A member whose role was changed since it was read", () => {
     await changeLeaverRole("owner");
     const token = await invite(leaver, "owner");
     const outbox = { db, authority: authorityOfSession(db, { ...admin, session: null, verifiedAt: 0, account: {} as never }) };
-    const writing = { db, actor, now: Date.now(), commit: commitTo(outbox) };
+    const writing = { db, actor, now: Date.now(), commit: commitTo(outbox), guards: env.KEY_GUARD };
     await expect(change(writing, memberAsRead)).rejects.toThrow("is owner now, and was developer when you asked");
     expect([await readCurrentRole(accountId, leaver.member.email), await statusOfLink(token)]).toEqual(["owner", 200]);
     expect((await leaver.get("/keys")).status).toBe(200);

@@ -2,12 +2,14 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import type { KeyConfig } from "../../../src/guard/decision.ts";
+import { requestAdmission } from "../../../src/guard/guards.ts";
 import type { KeyGuard } from "../../../src/guard/key-guard.ts";
-import { withLent, withOwnSecret } from "../../../src/guard/lent-secrets.ts";
+import { lentOf, withLent } from "../../../src/guard/lent-secrets.ts";
 import { admissionRequestOf } from "../support/admissions.ts";
 import { browse } from "../support/browse.ts";
-import { call, makeTenant } from "../support/client.ts";
+import { call, makeKey, makeTenant } from "../support/client.ts";
 import { logDelay } from "../support/entries.ts";
+import { makePerson, type Person } from "../support/people.ts";
 import { tryKey } from "../support/try-key.ts";
 
 // A page of the documentation sends requests as a key whose secret the reader does not have at hand.
@@ -63,18 +65,69 @@ it("A key of another account is not lent", async () => {
   expect((await browse(one.accountId).post(`/keys/${other.keyId}/send-as`, {}, json)).status).toBe(404);
 });
 
-it("A lent secret ends at its time, gets no lease, and a key has at most the latest 20", () => {
-  const config = { secretHash: "own", previousSecretHash: null, overlapEndsAt: null } as KeyConfig;
-  const request = { ...admissionRequestOf("x"), secretHash: "lent", want: 100 };
-  const lent = withLent([], { secretHash: "lent", standsFor: "own", until: 1000 }, 0);
-  expect(withOwnSecret(lent, config, request, 999)).toMatchObject({ secretHash: "own", want: undefined });
-  expect(withOwnSecret(lent, config, request, 1000)).toBe(request);
-  expect(withOwnSecret(lent, { ...config, secretHash: "rotated" }, request, 999)).toBe(request);
-  let many = lent;
-  for (let n = 1; n <= 20; n++) many = withLent(many, { secretHash: `lent ${n}`, standsFor: "own", until: 1000 }, 0);
-  expect([many.length, many[0]?.secretHash, withLent(many, { secretHash: "later", standsFor: "own", until: 3000 }, 2000).length]).toEqual([
-    20,
-    "lent 1",
-    1,
+it("A lent secret does not follow its key to scopes that the member may not have", async () => {
+  const { accountId } = await makeTenant();
+  const developer = await makePerson(accountId, "developer");
+  const { keyId } = await makeKey(accountId, { scopes: ["tasks:read"] });
+  const lent = (await developer.post(`/keys/${keyId}/send-as`, {}, json)).body.secret_key;
+  expect(await tryKey(lent)).toBe(200);
+  await browse(accountId).post(`/keys/${keyId}`, { scopes_shown: "yes", scopes: ["tasks:read", "audit:read"] });
+  expect(await tryKey(lent)).toBe("invalid_key");
+  expect((await developer.post(`/keys/${keyId}/send-as`, {}, json)).status).toBe(403);
+});
+
+it.each<[string, (owner: Person, admin: Person) => Promise<unknown>]>([
+  ["is removed", (owner, { member }) => owner.post(`/settings/members/${member.id}/remove`)],
+  ["gets another role", (owner, { member }) => owner.post(`/settings/members/${member.id}/role`, { role: "viewer" })],
+  ["signs out", (_, admin) => admin.post("/logout")],
+])("A lent secret ends when its member %s, and that of another member goes on", async (_, end) => {
+  const { accountId, keyId } = await makeTenant();
+  const [owner, admin] = [await makePerson(accountId), await makePerson(accountId, "admin")];
+  const [own, other] = await Promise.all(
+    [admin, owner].map(async (person) => (await person.post(`/keys/${keyId}/send-as`, {}, json)).body.secret_key as string),
+  );
+  expect([await tryKey(own ?? ""), await tryKey(other ?? "")]).toEqual([200, 200]);
+  await end(owner, admin);
+  expect([await tryKey(own ?? ""), await tryKey(other ?? "")]).toEqual(["invalid_key", 200]);
+});
+
+it("The name of a key breaks no page that offers it", async () => {
+  const { accountId } = await makeTenant();
+  await makeKey(accountId, { name: "x$`y$&z$'<b>" });
+  const { text } = await browse(accountId).get("/docs/api/listTasks");
+  expect([text.split("data-console").length, text.split('id="console-key"').length, text.includes("<!--send-as-->")]).toEqual([
+    2,
+    2,
+    false,
   ]);
+  expect(text).toContain("x$`y$&amp;z$&#39;&lt;b&gt;</option>");
+});
+
+it("A lent secret ends at its time, also for a process that goes on with what it knew, and a key has at most the latest 20", async () => {
+  const config = { secretHash: "own", previousSecretHash: null, overlapEndsAt: null, scopes: ["a"] } as unknown as KeyConfig;
+  const of = (secretHash: string, until = 1000) => ({ secretHash, standsFor: "own", scopes: ["a", "b"], memberId: null, until });
+  const request = { ...admissionRequestOf("x"), secretHash: "lent" };
+  const lent = withLent([], of("lent"), 0);
+  expect(lentOf(lent, config, request, 999)).toMatchObject({ until: 1000 });
+  expect(lentOf(lent, config, request, 1000)).toBeUndefined();
+  expect(lentOf(lent, { ...config, secretHash: "rotated" }, request, 999)).toBeUndefined();
+  expect(lentOf(lent, { ...config, scopes: ["a", "c"] }, request, 999)).toBeUndefined();
+  let many = lent;
+  for (let n = 1; n <= 20; n++) many = withLent(many, of(`lent ${n}`), 0);
+  expect([many.length, many[0]?.secretHash, withLent(many, of("later", 3000), 2000).length]).toEqual([20, "lent 1", 1]);
+  const { keyId, lent: secretKey } = await makeLent();
+  const admission = await requestAdmission(env.KEY_GUARD, keyId, { ...admissionRequestOf(secretKey), want: 100 });
+  expect([admission?.lease, (admission?.key.expiresAt ?? 0) - Date.now() <= 600_000]).toEqual([undefined, true]);
+});
+
+it("A report of a leaked secret writes nothing to a guard that has lent none, and ends one whose row is lost", async () => {
+  const { keyId, key, lent } = await makeLent();
+  await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(keyId).run();
+  expect((await call("POST", "/api/v1/keys/revoke-leaked", { body: { key: lent } })).status).toBe(202);
+  expect([await tryKey(lent), await tryKey(key)]).toEqual(["invalid_key", 200]);
+  const other = await makeTenant();
+  await browse(other.accountId).post(`/keys/${other.keyId}/rotate`, { overlap_seconds: "0" });
+  expect((await call("POST", "/api/v1/keys/revoke-leaked", { body: { key: other.key } })).status).toBe(202);
+  const stored = await runInDurableObject(env.KEY_GUARD.getByName(other.keyId), (_: KeyGuard, state) => state.storage.kv.get("lent"));
+  expect(stored).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
-import { createAccount } from "../../../src/accounts/account.ts";
+import { insertAccount, newAccount } from "../../../src/accounts/account.ts";
 import { operatorOn } from "../../../src/accounts/actor.ts";
 import { createApp } from "../../../src/app.ts";
 import { signingSecretsIn } from "../../../src/credentials/key-format.ts";
@@ -104,7 +104,8 @@ export interface Tenant {
  * Creates an account with one key. Calls the same code as the operator commands. The key has every scope unless `input` specifies scopes.
  */
 export async function makeTenant(input: Partial<NewKey> = {}, logWriter = firstLogWriter): Promise<Tenant> {
-  const account = await createAccount({ db, now: Date.now() }, { name: "Tenant", email: "tenant@example.com", logWriter });
+  const account = newAccount(Date.now(), { name: "Tenant", email: "tenant@example.com", logWriter });
+  await insertAccount(db, account);
   return { accountId: account.id, ...(await makeKey(account.id, input)) };
 }
 

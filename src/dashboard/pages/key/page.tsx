@@ -182,14 +182,13 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
  */
 keyPages.post("/keys/:id/send-as", needs("keys", "always"), async (c) => {
   const context = contextOf(c);
-  requireGrantableScopes(c, (await readKeyRow(context, idOf(c))).scopes);
   if (c.req.header("Accept") !== "application/json")
     return showPage(
       c,
       { title: "Confirmed" },
       <p role="status">You are signed in again. Close this tab, and send the request from the page before.</p>,
     );
-  const { secretKey, until } = await lendSecret(context, idOf(c));
+  const { secretKey, until } = await lendSecret(context, idOf(c), (scopes) => requireGrantableScopes(c, scopes));
   return c.json({ secret_key: secretKey, expires_in: Math.floor((until - context.now) / secondMs) }, 200, uncached);
 });
 
