@@ -274,6 +274,25 @@ describe("A chart", () => {
     });
   });
 
+  it("takes a span of time by dragging over its bars, and says the numbers at the pointer", async () => {
+    await onPage("/usage?window=24h", {}, async (page) => {
+      const box = await page.locator("#requests-part .area").boundingBox();
+      if (!box) throw new Error("the chart has no size");
+      const [barWidth, middle] = [box.width / 24, box.y + box.height / 2];
+      await page.mouse.move(box.x + 20.5 * barWidth, middle);
+      const readout = page.locator("#requests-part .readout");
+      expect(await readout.textContent()).toMatch(/: [\d,]+ requests?, \d+ failed, \d+ refused/);
+      const shown = await readout.boundingBox();
+      expect(shown && shown.x <= box.x + 20.5 * barWidth && shown.x + shown.width >= box.x + 20.5 * barWidth).toBe(true);
+      await page.mouse.down();
+      await page.mouse.move(box.x + 22.5 * barWidth, middle);
+      await page.mouse.up();
+      await page.waitForURL(/from=/);
+      const { searchParams } = new URL(page.url());
+      expect((Date.parse(searchParams.get("to") ?? "") - Date.parse(searchParams.get("from") ?? "")) / 3_600_000).toBe(3);
+    });
+  });
+
   it("says the sum of the selected bars, and the times at both ends of the selection", async () => {
     await onPage("/usage?window=24h", {}, async (page) => {
       const plot = page.locator("#requests-part [role=slider]");

@@ -92,22 +92,6 @@ describe("The log", () => {
     });
   });
 
-  it("takes a span of time by dragging over the histogram", async () => {
-    await onLog(async (page) => {
-      const box = await page.locator("[data-select] .area").boundingBox();
-      if (!box) throw new Error("the histogram has no size");
-      const middle = box.y + box.height / 2;
-      const barWidth = box.width / 24;
-      await page.mouse.move(box.x + 20.5 * barWidth, middle);
-      await page.mouse.down();
-      await page.mouse.move(box.x + 22.5 * barWidth, middle);
-      await page.mouse.up();
-      await page.waitForURL(/from=/);
-      const { searchParams } = new URL(page.url());
-      expect((Date.parse(searchParams.get("to") ?? "") - Date.parse(searchParams.get("from") ?? "")) / 3_600_000).toBe(3);
-    });
-  });
-
   it("leads to a page of the request if the script is off", async () => {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const page = await context.newPage();
