@@ -5,7 +5,7 @@ interface Column {
   name: string;
   /** In pixels, or a share of the table, for example "14%". */
   width?: number | string;
-  /** The class of a column that narrow tables leave out. */
+  /** The class of a column that narrow tables leave out, or that wide ones widen. */
   class?: string;
   isNumber?: boolean;
   /** Whether the column contains times in the zone that the heading names. */

@@ -71,9 +71,8 @@ export const Figures = ({
 }) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
   const span = before ?? daysOf(previous);
-  /** Returns how a figure has changed, if there were requests in both windows. */
-  const change = (value: number | null, compared: Comparison) =>
-    totalRequests.value > 0 && totalRequests.previous > 0 ? changeOf(value, span, compared) : undefined;
+  /** Returns how a figure has changed. Without requests before, it is only new, and without requests now, nothing is said. */
+  const change = (value: number | null, compared: Comparison) => (totalRequests.value > 0 ? changeOf(value, span, compared) : undefined);
   return (
     <section aria-labelledby="usage">
       <h2 id="usage">{title}</h2>

@@ -5,7 +5,7 @@ import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";
 import type { PageContext } from "../context.ts";
 import { barTime, counted, integer } from "../format.ts";
 import { Above, Axes, type Scale, scaleOf, usualHighest } from "./axes.tsx";
-import { SeriesTable, spanOfBar } from "./series-table.tsx";
+import { barsOf, SeriesTable, spanOfBar } from "./series-table.tsx";
 
 interface RequestsChartProps {
   series: readonly SeriesPoint[];
@@ -30,9 +30,7 @@ interface RequestsChartProps {
 export const RequestsChart = ({ series: all, stepMs, covered, earlier: other, selected, list, scaling }: RequestsChartProps) => {
   const spanOf = ({ start }: SeriesPoint) => spanOfBar(start, stepMs, covered);
   const isPartial = (point: SeriesPoint) => lengthOf(spanOf(point)) < stepMs;
-  // A part of a first day cannot be compared with whole days.
-  const first = all.length > 2 ? all.findIndex((point) => !isPartial(point)) : 0;
-  const series = all.slice(Math.max(0, first));
+  const series = barsOf(all, stepMs, covered);
   const requests = series.map((point) => point.requests);
   const highest = Math.max(...requests);
   // Nothing can be compared with a time before the first request.
@@ -89,7 +87,7 @@ export const RequestsChart = ({ series: all, stepMs, covered, earlier: other, se
           </>
         )}
         {series.some(isPartial) && <span class="quiet"> · hatched: the {unit} so far</span>} <span class="quiet">· UTC</span>
-        {all.slice(0, first).some((point) => point.requests > 0) && (
+        {all.length > series.length && all[0] !== undefined && all[0].requests > 0 && (
           <span class="quiet"> · the rest of {barTime(covered.from, stepMs)} is in the table</span>
         )}
         {(cut.length > 0 || scaling.isFull) && (

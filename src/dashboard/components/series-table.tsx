@@ -11,6 +11,12 @@ export const spanOfBar = (start: number, stepMs: number, covered: Span): Span =>
   to: Math.min(start + stepMs, covered.to),
 });
 
+/** Returns the bars of a chart: the series without a first hour or day that is covered only in part, because it cannot be compared with the others. */
+export function barsOf(series: readonly SeriesPoint[], stepMs: number, covered: Span): readonly SeriesPoint[] {
+  const [first] = series;
+  return series.length > 2 && first && spanOfBar(first.start, stepMs, covered).from > first.start ? series.slice(1) : series;
+}
+
 /** Returns an address with a span added. */
 function withSpan(list: string, { from, to }: Span): string {
   const [path = "", query = ""] = list.split("?");

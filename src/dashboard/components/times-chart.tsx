@@ -5,7 +5,7 @@ import type { Span } from "../../usage/windows.ts";
 import { barTime, exactMilliseconds, milliseconds, shortTime } from "../format.ts";
 import { Above, Axes, scaleOf, usualHighest } from "./axes.tsx";
 import { tickName } from "./requests-chart.tsx";
-import { spanOfBar } from "./series-table.tsx";
+import { barsOf, spanOfBar } from "./series-table.tsx";
 
 interface TimesChartProps {
   /** The figures that describe the chart. */
@@ -20,7 +20,8 @@ interface TimesChartProps {
 }
 
 /** Renders the average response time as a line, and the range from p50 to p95 as a band. */
-export const TimesChart = ({ usage, series, stepMs, covered, list }: TimesChartProps) => {
+export const TimesChart = ({ usage, series: all, stepMs, covered, list }: TimesChartProps) => {
+  const series = barsOf(all, stepMs, covered);
   // Skip hours and days without admitted requests.
   const known = series.flatMap((point, index) => (point.averageMs === null ? [] : [{ ...point, index }]));
   const timeOf = ({ p95Ms, averageMs }: SeriesPoint) => Math.max(p95Ms ?? 0, averageMs ?? 0);

@@ -54,7 +54,7 @@ export async function readOverview(c: PageContext) {
   const nearest = nearestLimit(usages ?? [], shared?.limits ?? []);
   const { difference, limit } = await readDifference(context, window, cells, formerCells);
   const called: ReadonlySet<string> = new Set(cells.map(({ keyId }) => keyId));
-  // While all requests of an account fit the list, its first one is the oldest of them.
+  // While all requests of an account fit the list, its first one is the oldest of them. If it cannot be read, only its panel is missing.
   const { value, previous: former } = usage.totalRequests;
   const isYoung = former === 0 && entries.length < entriesShown && value <= entries.reduce((sum, { count }) => sum + count, 0);
   const [oldest] = isYoung ? entries.slice(-1) : [];
