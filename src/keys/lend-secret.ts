@@ -1,11 +1,14 @@
+import { and, eq, gte, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
 import { newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
+import { audit } from "../db/areas/audit/tables.ts";
 import { messagesOf } from "../db/failures.ts";
 import { callGuard, type Guards } from "../guard/guards.ts";
 import { hashOf } from "../lib/crypto/hash.ts";
 import { errorsOf, Failure } from "../lib/errors/failure.ts";
+import { idBound } from "../lib/ids.ts";
 import { minuteMs } from "../lib/time/clock.ts";
-import { auditEntry, listAudit } from "../outbox/audit.ts";
+import { auditEntry } from "../outbox/audit.ts";
 import type { WriteContext } from "../outbox/outbox.ts";
 import { statusOf } from "./key.ts";
 import { readKeyRow } from "./read-keys.ts";
@@ -35,20 +38,22 @@ export async function lendSecret(
   return { secretKey, until };
 }
 
-/** The maximum number of entries of the audit log that are read to end what was lent. */
-const maxRead = 1000;
-
 /**
  * Ends all secrets that were lent to members, whose access has ended or changed. If a guard does not respond, a secret of its key is left, which ends after ten
  * minutes: a member must be able to sign out, and can be removed.
  */
-export async function endLentTo({ guards, ...context }: ReadContext & { guards: Guards }, memberIds: readonly string[]): Promise<void> {
-  const actor = memberIds.length === 1 ? memberIds[0] : "member";
-  const { rows } = await listAudit(context, { filter: { action: "key.lent", actor, from: context.now - lentMs }, limit: maxRead });
-  const lent = Map.groupBy(rows, ({ actorId }) => actorId ?? "");
-  for (const memberId of memberIds) {
-    const keyIds = new Set(lent.get(memberId)?.map(({ targetId }) => targetId));
-    const ending = [...keyIds].map((id) => callGuard(guards, id, (guard) => guard.endLent(memberId)));
-    for (const error of errorsOf(await Promise.allSettled(ending))) console.error("a lent secret was not ended:", messagesOf(error));
-  }
+export async function endLentTo({ db, actor, now, guards }: ReadContext & { guards: Guards }, memberIds: readonly string[]): Promise<void> {
+  const lent = await db
+    .selectDistinct({ keyId: audit.targetId, memberId: sql<string>`${audit.actorId}` })
+    .from(audit)
+    .where(
+      and(
+        eq(audit.accountId, actor.accountId),
+        gte(audit.id, idBound("aud", now - lentMs)),
+        eq(audit.action, "key.lent"),
+        sql`${audit.actorId} IN (SELECT value FROM json_each(${JSON.stringify(memberIds)}))`,
+      ),
+    );
+  const ending = lent.map(({ keyId, memberId }) => callGuard(guards, keyId, (guard) => guard.endLent(memberId)));
+  for (const error of errorsOf(await Promise.allSettled(ending))) console.error("a lent secret was not ended:", messagesOf(error));
 }

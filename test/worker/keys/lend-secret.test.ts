@@ -9,7 +9,9 @@ import { admissionRequestOf } from "../support/admissions.ts";
 import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 import { logDelay } from "../support/entries.ts";
-import { makePerson, type Person } from "../support/people.ts";
+import { reportLeakedKey } from "../support/leaked-keys.ts";
+import { insertOwnAuditEntries, makePerson, type Person } from "../support/people.ts";
+import { setStorageQuota } from "../support/storage-rows.ts";
 import { tryKey } from "../support/try-key.ts";
 
 // A page of the documentation sends requests as a key whose secret the reader does not have at hand.
@@ -89,6 +91,25 @@ it.each<[string, (owner: Person, admin: Person) => Promise<unknown>]>([
   expect([await tryKey(own ?? ""), await tryKey(other ?? "")]).toEqual([200, 200]);
   await end(owner, admin);
   expect([await tryKey(own ?? ""), await tryKey(other ?? "")]).toEqual(["invalid_key", 200]);
+});
+
+it("A member hides no lent secret behind many others, and lends nothing in a full account", async () => {
+  const { accountId, keyId } = await makeTenant();
+  const [owner, admin] = [await makePerson(accountId), await makePerson(accountId, "admin")];
+  const lent = (await admin.post(`/keys/${keyId}/send-as`, {}, json)).body.secret_key;
+  await insertOwnAuditEntries(admin, "key.lent", 3000);
+  await owner.post(`/settings/members/${admin.member.id}/remove`);
+  expect(await tryKey(lent)).toBe("invalid_key");
+  await setStorageQuota(accountId, 1000);
+  expect((await owner.post(`/keys/${keyId}/send-as`, {}, json)).status).toBe(409);
+});
+
+it("The report of a previous secret is stored while its guard is away", async () => {
+  const { keyId, key, accountId } = await makeTenant();
+  await browse(accountId).post(`/keys/${keyId}/rotate`, { overlap_seconds: "600" });
+  const away = { getByName: () => new Proxy({} as never, { get: () => () => Promise.reject(new Error("no route")) }) };
+  await expect(reportLeakedKey(key, { KEY_GUARD: away as never })).rejects.toThrow();
+  expect(await env.DB.prepare("SELECT previous_secret_hash AS hash FROM api_keys WHERE id = ?").bind(keyId).first("hash")).toBeNull();
 });
 
 it("The name of a key breaks no page that offers it", async () => {
