@@ -1,4 +1,4 @@
-import { lentSecret, sendAs } from "./parts/send-as.ts";
+import { forgetLent, lentSecret, sendAs } from "./parts/send-as.ts";
 
 // This script sends requests to an API operation from the operation's documentation page. The script reads the API key from a form field, or gets a secret of the
 // key that the reader has chosen.
@@ -88,6 +88,7 @@ one<HTMLFormElement>("[data-reference]")?.addEventListener("submit", (event) => 
   event.preventDefault();
   const channel = crypto.randomUUID();
   const opened = open(`/docs/reference#${channel}`);
+  if (opened === null) return location.assign("/docs/reference");
   const answer = async ({ source, data, ports }: MessageEvent) => {
     if (source !== opened || data !== channel) return;
     removeEventListener("message", answer);
@@ -120,6 +121,7 @@ if (form) {
     try {
       const { url, method, headers, body } = call;
       const response = await fetch(url, { method, headers, ...(body && { body }), cache: "no-store", credentials: "omit" });
+      if (response.status === 401) forgetLent();
       const text = await response.text();
       const took = Math.round(performance.now() - startedAt);
       const lines = [...response.headers].map(([name, value]) => `${name}: ${value}`);

@@ -61,7 +61,11 @@ function authenticationWith(secretKey: string, schemes: Record<string, Scheme> =
 addEventListener("DOMContentLoaded", async () => {
   const { secretKey, name } = await askForSecret();
   const line = document.querySelector("[data-sent-as]");
-  if (line && secretKey !== null) line.textContent = `Requests are sent as ${name} for ten minutes.`;
+  if (line && isAsked)
+    line.textContent =
+      secretKey === null
+        ? "No key is sent. See the page that opened this one, and open this page from there again."
+        : `Requests are sent as ${name} for ten minutes.`;
   const { Scalar, reference } = window as unknown as {
     Scalar: Reference;
     reference: { content: { components?: { securitySchemes?: Record<string, Scheme> }; securityDefinitions?: Record<string, Scheme> } };

@@ -8,5 +8,5 @@ export interface Suggestion {
   path: string;
 }
 
-/** Returns whether the script of the search field sent the request. A browser that opens the page asks for HTML. */
+/** Returns whether a script of a page sent the request. A browser that opens the page asks for HTML. */
 export const wantsJson = (c: Context): boolean => c.req.header("Accept") === "application/json";

@@ -72,10 +72,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
     return showDoc(c, page, { own, isPublic: ids === null, kept });
   });
 
-  docs.get("/favicon.ico", (c) => {
-    c.header("Cache-Control", "public, max-age=86400");
-    return c.redirect(brand.icon ?? "/icon.svg", 302);
-  });
+  docs.get("/favicon.ico", (c) => unlessKnown(c, etagOf(c, "icon")) ?? c.redirect(brand.icon ?? "/icon.svg", 302));
 
   docs.get("/llms.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText(library().pages, publicOrigin(c))));
 
@@ -129,7 +126,10 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone, c.get("isOpen") ? "open" : "closed"));
   if (unchanged) return unchanged;
   const isHome = page.path === "/docs";
-  const sendAs = page.console || (isHome && brand.hasReference) ? await readSendAs(c) : null;
+  const sendAs =
+    page.console || (isHome && brand.hasReference)
+      ? await readSendAs(c, isHome ? undefined : "Without an API key above, the request is sent as this key.")
+      : null;
   if (isHome && sendAs) c.set("openerPolicy", "same-origin-allow-popups");
   const console = page.console && own(page.console).replace(sendAsPlaceholder, () => String(sendAs ?? ""));
   const make = () =>
@@ -157,7 +157,7 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
         {isHome && sendAs && (
           <form class="inline" method="get" action="/docs/reference" data-reference>
             {sendAs}
-            <button type="submit">Open the API reference</button> <span role="status" data-reference-status />
+            <button type="submit">Open the API reference</button>
           </form>
         )}
         <div class={layoutOf(page)}>

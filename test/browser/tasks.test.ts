@@ -127,6 +127,18 @@ it("A page of the documentation sends a request as a key, without its secret", a
   await page.getByLabel("Send as").selectOption({ label: "Mobile app" });
   await click(button("Send request"));
   await page.getByLabel("Response").filter({ hasText: "200 OK" }).waitFor();
+  // A rotation ends the lent secret. The page gets another one for the next request.
+  const other = await ada.context.newPage();
+  await other.goto(at("/keys"));
+  await other.getByRole("link", { name: "Mobile app", exact: true }).click();
+  await other.getByRole("link", { name: "Rotate", exact: true }).click();
+  await other.getByRole("button", { name: "Rotate", exact: true }).click();
+  await other.getByText("The old secret works until the overlap ends.").waitFor();
+  for (const status of ["401 Unauthorized", "200 OK"]) {
+    await button("Send request").click();
+    await page.getByLabel("Response").filter({ hasText: status }).waitFor();
+  }
+  await other.close();
   await page.goto(at("/settings/audit?action=key.lent"));
   await page.getByText("key.lent").first().waitFor();
   expect(await page.locator("main").textContent()).toContain("Mobile app");

@@ -16,7 +16,8 @@ export async function lentSecret(): Promise<string | null> {
   if (!keyId) return null;
   if (lent?.keyId === keyId && Date.now() < lent.until) return lent.secretKey;
   const path = `/keys/${keyId}/send-as`;
-  const response = await fetch(path, { method: "POST", headers: { ...ofFrame, Accept: "application/json" }, body: new URLSearchParams() });
+  const sent = { method: "POST", headers: { ...ofFrame, Accept: "application/json" }, body: new URLSearchParams() };
+  const response = await fetch(path, sent).catch(() => Response.error());
   const line = document.querySelector<HTMLElement>("[data-confirm]");
   if (line) line.hidden = response.status !== 403;
   line?.querySelector("button")?.setAttribute("formaction", path);
@@ -24,4 +25,9 @@ export async function lentSecret(): Promise<string | null> {
   const { secret_key: secretKey, expires_in: seconds } = (await response.json()) as { secret_key: string; expires_in: number };
   lent = { keyId, secretKey, until: Date.now() + seconds * 1000 - earlyMs };
   return secretKey;
+}
+
+/** Forgets the lent secret, for example after it has ended with a rotation of its key. */
+export function forgetLent(): void {
+  lent = null;
 }

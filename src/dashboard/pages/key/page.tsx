@@ -28,6 +28,7 @@ import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { countdown, integer, share, wholePercent } from "../../format.ts";
 import { attempt, type Sent } from "../../forms.ts";
 import { contextOf, snapshotContext } from "../../operation-contexts.ts";
+import { wantsJson } from "../../suggestions.ts";
 import { backToKey, showTab } from "./frame.tsx";
 
 const entriesShown = 10;
@@ -182,7 +183,7 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
  */
 keyPages.post("/keys/:id/send-as", needs("keys", "always"), async (c) => {
   const context = contextOf(c);
-  if (c.req.header("Accept") !== "application/json")
+  if (!wantsJson(c))
     return showPage(
       c,
       { title: "Confirmed" },
