@@ -1,4 +1,4 @@
-import { forgetLent, lentSecret, sendAs } from "./parts/send-as.ts";
+import { forgetTemporarySecret, sendAs, temporarySecret } from "./parts/send-as.ts";
 
 // This script sends requests to an API operation from the operation's documentation page. The script reads the API key from a form field, or gets a secret of the
 // key that the reader has chosen.
@@ -42,7 +42,7 @@ async function callIn(form: HTMLFormElement): Promise<Call | string> {
   }
   const key = form.querySelector<HTMLInputElement>("[data-key]");
   if (key) {
-    const secretKey = key.value.trim().replace(/^Bearer\s+/i, "") || (await lentSecret());
+    const secretKey = key.value.trim().replace(/^Bearer\s+/i, "") || (await temporarySecret());
     if (secretKey === null) return sendAs ? "Requests cannot be sent as this key right now." : "The API key is missing. Enter an API key.";
     headers.Authorization = `Bearer ${secretKey}`;
   }
@@ -94,7 +94,7 @@ one<HTMLFormElement>("[data-reference]")?.addEventListener("submit", (event) => 
     removeEventListener("message", answer);
     const name = sendAs?.selectedOptions[0]?.textContent;
     // A port ends with the page that made it. No page that follows in the tab hears it.
-    ports[0]?.postMessage({ secretKey: await lentSecret(), name });
+    ports[0]?.postMessage({ secretKey: await temporarySecret(), name });
   };
   addEventListener("message", answer);
 });
@@ -121,7 +121,7 @@ if (form) {
     try {
       const { url, method, headers, body } = call;
       const response = await fetch(url, { method, headers, ...(body && { body }), cache: "no-store", credentials: "omit" });
-      if (response.status === 401) forgetLent();
+      if (response.status === 401) forgetTemporarySecret();
       const text = await response.text();
       const took = Math.round(performance.now() - startedAt);
       const lines = [...response.headers].map(([name, value]) => `${name}: ${value}`);

@@ -64,7 +64,7 @@ addEventListener("DOMContentLoaded", async () => {
   if (line && isAsked)
     line.textContent =
       secretKey === null
-        ? "No key is sent. See the page that opened this one, and open this page from there again."
+        ? "Requests are sent without a key. Go back to the documentation, and open this page from there again."
         : `Requests are sent as ${name} for ten minutes.`;
   const { Scalar, reference } = window as unknown as {
     Scalar: Reference;

@@ -13,8 +13,8 @@ import {
   verifiedFactsOf,
 } from "./decision.ts";
 import { KeyCounts, type Own } from "./key-counts.ts";
-import { type LentSecret, lentOf, withLent } from "./lent-secrets.ts";
 import { type LoadedKey, loadedKey } from "./loaded-key.ts";
+import { type TemporarySecret, temporarySecretOf, withTemporarySecret } from "./temporary-secrets.ts";
 
 /** A request that finds the guard full while leases are out waits for at most this time, in milliseconds. The caller of a verification waits less. */
 const maxPatienceMs = { own: 2500, verification: 500 };
@@ -42,14 +42,14 @@ export class KeyAdmission {
   readonly #attempts = new Attempts();
   #key: LoadedKey | null;
   #isErased: boolean;
-  #lent: LentSecret[];
+  #temporary: TemporarySecret[];
   #patient = 0;
   #order = 0;
 
   constructor(own: Deciding) {
     this.#own = own;
     this.#isErased = own.kv.get("erased") === true;
-    this.#lent = own.kv.get<LentSecret[]>("lent") ?? [];
+    this.#temporary = own.kv.get<TemporarySecret[]>("temporary") ?? [];
     const config = own.kv.get<KeyConfig>("config");
     this.#key = config ? loadedKey(config) : null;
     this.counts = new KeyCounts(own, config);
@@ -70,11 +70,11 @@ export class KeyAdmission {
    */
   async admit(request: AdmissionRequest): Promise<Admission | null> {
     const key = await this.key();
-    const lent = key && lentOf(this.#lent, key.config, request, this.#own.now());
-    if (!lent) return this.#admit(request);
-    // No holder of leases, and no process that goes on with what it knew, lets a lent secret live longer.
-    const admission = await this.#admit({ ...request, secretHash: lent.standsFor, want: undefined });
-    return admission && { ...admission, key: { ...admission.key, expiresAt: Math.min(lent.until, admission.key.expiresAt ?? lent.until) } };
+    const own = key && temporarySecretOf(this.#temporary, key.config, request, this.#own.now());
+    if (!own) return this.#admit(request);
+    // No holder of leases, and no process that goes on with what it knew, lets a temporary secret live longer.
+    const made = await this.#admit({ ...request, secretHash: own.standsFor, want: undefined });
+    return made && { ...made, key: { ...made.key, expiresAt: Math.min(own.until, made.key.expiresAt ?? own.until) } };
   }
 
   async #admit(request: AdmissionRequest): Promise<Admission | null> {
@@ -108,14 +108,14 @@ export class KeyAdmission {
     return { ...active, outdatedForMs: this.outdatedForMs() };
   }
 
-  async lend(more: Omit<LentSecret, "standsFor">): Promise<void> {
+  async addTemporarySecret(more: Omit<TemporarySecret, "standsFor">): Promise<void> {
     const standsFor = (await this.key())?.config.secretHash;
-    if (standsFor !== undefined) this.#keepLent(withLent(this.#lent, { ...more, standsFor }, this.#own.now()));
+    if (standsFor !== undefined) this.#keepTemporary(withTemporarySecret(this.#temporary, { ...more, standsFor }, this.#own.now()));
   }
 
-  endLent(which: string): void {
-    const left = this.#lent.filter(({ secretHash, memberId }) => secretHash !== which && memberId !== which);
-    if (left.length < this.#lent.length) this.#keepLent(left);
+  endTemporarySecrets(which: string): void {
+    const left = this.#temporary.filter(({ secretHash, memberId }) => secretHash !== which && memberId !== which);
+    if (left.length < this.#temporary.length) this.#keepTemporary(left);
   }
 
   /** Changes the active configuration, and raises its version above any version that a restored row can have. Does nothing if no such key exists. */
@@ -219,9 +219,9 @@ export class KeyAdmission {
     return admission;
   }
 
-  #keepLent(lent: LentSecret[]): void {
-    this.#lent = lent;
-    this.#own.kv.put("lent", lent);
+  #keepTemporary(temporary: TemporarySecret[]): void {
+    this.#temporary = temporary;
+    this.#own.kv.put("temporary", temporary);
   }
 
   #configured(config: KeyConfig): KeyConfig {

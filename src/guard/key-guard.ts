@@ -10,9 +10,9 @@ import { enqueueVia } from "../outbox/enqueue.ts";
 import type { Admission, AdmissionRequest, Busy, KeyConfig, RateLimit } from "./decision.ts";
 import { type Configured, KeyAdmission, revoked } from "./key-admission.ts";
 import { leaseMsOf } from "./lease-setting.ts";
-import type { LentSecret } from "./lent-secrets.ts";
 import { LimitEvents } from "./limit-events.ts";
 import { readConfig } from "./read-config.ts";
+import type { TemporarySecret } from "./temporary-secrets.ts";
 
 const loadTimeoutMs = 5 * secondMs;
 
@@ -96,13 +96,13 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   /** Lets another secret stand for the key's present one. */
-  lend(lent: Omit<LentSecret, "standsFor">): Promise<void> {
-    return this.#admission.lend(lent);
+  addTemporarySecret(secret: Omit<TemporarySecret, "standsFor">): Promise<void> {
+    return this.#admission.addTemporarySecret(secret);
   }
 
-  /** Ends lent secrets: the one with a hash, or all of a member. */
-  endLent(which: string): void {
-    this.#admission.endLent(which);
+  /** Ends temporary secrets: the one with a hash, or all of a member. */
+  endTemporarySecrets(which: string): void {
+    this.#admission.endTemporarySecrets(which);
   }
 
   /** Revokes a key whose row is missing in D1. Returns the time until the last lease of before has ended, in milliseconds. */

@@ -5,7 +5,7 @@ import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import type { Guards } from "../guard/guards.ts";
-import { endLentTo } from "../keys/lend-secret.ts";
+import { endTemporarySecretsOf } from "../keys/temporary-secrets.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import type { Change, WriteContext } from "../outbox/outbox.ts";
@@ -102,7 +102,7 @@ export async function removeMember(
   } catch (error) {
     throw isFailedCondition(error, mayRemove) ? await conflictOf(context, member) : error;
   }
-  await endLentTo(context, [id]);
+  await endTemporarySecretsOf(context, [id]);
 }
 
 /**
@@ -131,5 +131,5 @@ export async function changeRole(context: WriteContext & { guards: Guards }, mem
     when,
   });
   if (!wrote(changed)) throw await conflictOf(context, member);
-  await endLentTo(context, [id]);
+  await endTemporarySecretsOf(context, [id]);
 }

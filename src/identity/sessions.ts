@@ -8,7 +8,7 @@ import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import type { Guards } from "../guard/guards.ts";
-import { endLentTo } from "../keys/lend-secret.ts";
+import { endTemporarySecretsOf } from "../keys/temporary-secrets.ts";
 import { hashOf } from "../lib/crypto/hash.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { newId } from "../lib/ids.ts";
@@ -236,7 +236,7 @@ export async function endSession(context: WriteContext & { guards: Guards }, id:
   });
   const [session] = ended as { memberId: string }[];
   if (!session) throw new Failure("not_found", "There is no such session.");
-  await endLentTo(context, [session.memberId]);
+  await endTemporarySecretsOf(context, [session.memberId]);
 }
 
 /** Ends all sessions of a member except the session of the request. Throws `not_found` if the member signed in through Cloudflare Access. */
@@ -251,7 +251,7 @@ export async function endOtherSessions(context: WriteContext & { guards: Guards 
     statements: { ended: context.db.delete(sessions).where(others) },
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${others})`,
   });
-  await endLentTo(context, [member.id]);
+  await endTemporarySecretsOf(context, [member.id]);
 }
 
 /**

@@ -28,7 +28,7 @@ export async function revokeLostKey(context: KeyContext, id: string, preconditio
 export async function revokeLostLeaked(guards: Guards, id: string, secretHash: string): Promise<void> {
   const active = await callGuard(guards, id, (guard) => guard.configuration());
   if (active?.secretHash === secretHash) return revokeInGuard(guards, id);
-  await callGuard(guards, id, (guard) => guard.endLent(secretHash));
+  await callGuard(guards, id, (guard) => guard.endTemporarySecrets(secretHash));
   await untilLeasesEnd(
     id,
     callGuard(guards, id, (guard) => guard.endOverlap(secretHash)),

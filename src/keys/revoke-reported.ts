@@ -40,7 +40,7 @@ export async function revokeReported(context: ReportContext, { keyId, secretHash
 
 /**
  * Handles a leaked secret. If the current secret of the key has leaked, revokes the key. If the previous secret of the key has leaked, ends
- * the overlap. If a lent secret has leaked, ends that one. Does nothing for any other secret.
+ * the overlap. If a temporary secret has leaked, ends that one. Does nothing for any other secret.
  */
 async function revokeLeaked(context: ReportContext, keyId: string, secretHash: string): Promise<void> {
   const { db, guards } = context;
@@ -67,5 +67,5 @@ async function revokeLeaked(context: ReportContext, keyId: string, secretHash: s
         ? null
         : { members: { previousSecretHash: null, overlapEndsAt: null }, event: keyUpdated, whenFull: "write" },
   });
-  await callGuard(guards, keyId, (guard) => guard.endLent(secretHash));
+  await callGuard(guards, keyId, (guard) => guard.endTemporarySecrets(secretHash));
 }

@@ -14,9 +14,9 @@ import { newSetupLink } from "../identity/invitations.ts";
 import { listMembers } from "../identity/member.ts";
 import { explainNoLink, type NewPortalLink, newPortalLink, type PortalLink } from "../identity/portal.ts";
 import { endPortalAccess } from "../identity/portal-access.ts";
-import { endLentTo } from "../keys/lend-secret.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
+import { endTemporarySecretsOf } from "../keys/temporary-secrets.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { type AuditTarget, auditEntry } from "../outbox/audit.ts";
 import { commitChange } from "../outbox/outbox.ts";
@@ -103,7 +103,7 @@ export async function endPortalSessions(
   const context = { ...operatorContext, actor: actorOf(operatorContext, accountId) };
   const all = await listMembers(context);
   const ended = all.filter((member) => member.externalId !== null && (externalId === undefined || member.externalId === externalId));
-  await endLentTo(
+  await endTemporarySecretsOf(
     context,
     ended.map(({ id }) => id),
   );

@@ -127,7 +127,7 @@ it("A page of the documentation sends a request as a key, without its secret", a
   await page.getByLabel("Send as").selectOption({ label: "Mobile app" });
   await click(button("Send request"));
   await page.getByLabel("Response").filter({ hasText: "200 OK" }).waitFor();
-  // A rotation ends the lent secret. The page gets another one for the next request.
+  // A rotation ends the temporary secret. The page gets another one for the next request.
   const other = await ada.context.newPage();
   await other.goto(at("/keys"));
   await other.getByRole("link", { name: "Mobile app", exact: true }).click();
@@ -139,8 +139,8 @@ it("A page of the documentation sends a request as a key, without its secret", a
     await page.getByLabel("Response").filter({ hasText: status }).waitFor();
   }
   await other.close();
-  await page.goto(at("/settings/audit?action=key.lent"));
-  await page.getByText("key.lent").first().waitFor();
+  await page.goto(at("/settings/audit?action=key.temporary_secret_made"));
+  await page.getByText("key.temporary_secret_made").first().waitFor();
   expect(await page.locator("main").textContent()).toContain("Mobile app");
 });
 

@@ -93,7 +93,7 @@ export const RequestsChart = ({ series: all, stepMs, covered, earlier: other, se
         {(cut.length > 0 || scaling.isFull) && (
           <>
             {" "}
-            <a href={scaling.href}>{scaling.isFull ? "Cut off what is far above" : "Show the full height"}</a>
+            <a href={scaling.href}>{scaling.isFull ? "Cut off the spike" : "Show the full height"}</a>
           </>
         )}
       </figcaption>

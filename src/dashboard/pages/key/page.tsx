@@ -3,9 +3,9 @@ import { readKeyUsage } from "../../../admission/rate-limit-usage.ts";
 import { always } from "../../../db/optimistic-locking.ts";
 import { changeKey } from "../../../keys/change-key.ts";
 import { type Key, statusOf } from "../../../keys/key.ts";
-import { lendSecret } from "../../../keys/lend-secret.ts";
 import { readKey, readKeyRow } from "../../../keys/read-keys.ts";
 import { scopesInWords } from "../../../keys/scopes.ts";
+import { makeTemporarySecret } from "../../../keys/temporary-secrets.ts";
 import { timeOfId } from "../../../lib/ids.ts";
 import { hourMs, secondMs } from "../../../lib/time/clock.ts";
 import { readKeyTraffic } from "../../../log/read/key-traffic.ts";
@@ -184,12 +184,8 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
 keyPages.post("/keys/:id/send-as", needs("keys", "always"), async (c) => {
   const context = contextOf(c);
   if (!wantsJson(c))
-    return showPage(
-      c,
-      { title: "Confirmed" },
-      <p role="status">You are signed in again. Close this tab, and send the request from the page before.</p>,
-    );
-  const { secretKey, until } = await lendSecret(context, idOf(c), (scopes) => requireGrantableScopes(c, scopes));
+    return showPage(c, { title: "Confirmed" }, <p role="status">Close this tab, and send the request again from the documentation.</p>);
+  const { secretKey, until } = await makeTemporarySecret(context, idOf(c), (scopes) => requireGrantableScopes(c, scopes));
   return c.json({ secret_key: secretKey, expires_in: Math.floor((until - context.now) / secondMs) }, 200, uncached);
 });
 

@@ -13,14 +13,14 @@ import type { WriteContext } from "../outbox/outbox.ts";
 import { statusOf } from "./key.ts";
 import { readKeyRow } from "./read-keys.ts";
 
-const lentMs = 10 * minuteMs;
+const lifetimeMs = 10 * minuteMs;
 
 /**
  * Returns another secret of an active key, with which a member tries the API from a page. It is valid for ten minutes, and ends earlier with the key, its secret,
  * a new scope of the key, or the access of the member. `mayHave`: throws if the member may not have a key with some scopes. Throws `not_found`, `conflict` if the
  * key is not active, and `unavailable` if its guard does not respond.
  */
-export async function lendSecret(
+export async function makeTemporarySecret(
   context: WriteContext & { guards: Guards; signing: () => SigningSecret },
   id: string,
   mayHave: (scopes: readonly string[]) => void,
@@ -30,30 +30,37 @@ export async function lendSecret(
   mayHave(key.scopes);
   if (statusOf(key, now) !== "active") throw new Failure("conflict", "Only an active key can send requests.");
   const secretKey = newSecretKey(id, context.signing());
-  const until = now + lentMs;
+  const until = now + lifetimeMs;
   const memberId = actor.by.type === "member" ? actor.by.id : null;
   // If the member may no longer do this, the commit fails, and nobody ever sees the secret.
-  await callGuard(guards, id, (guard) => guard.lend({ secretHash: hashOf(secretKey), scopes: key.scopes, memberId, until }));
-  await context.commit({ events: [], audit: [auditEntry(context, "key.lent", { type: "key", id, name: key.name })], statements: {} });
+  await callGuard(guards, id, (guard) => guard.addTemporarySecret({ secretHash: hashOf(secretKey), scopes: key.scopes, memberId, until }));
+  await context.commit({
+    events: [],
+    audit: [auditEntry(context, "key.temporary_secret_made", { type: "key", id, name: key.name })],
+    statements: {},
+  });
   return { secretKey, until };
 }
 
 /**
- * Ends all secrets that were lent to members, whose access has ended or changed. If a guard does not respond, a secret of its key is left, which ends after ten
+ * Ends all temporary secrets of members whose access has ended or changed. If a guard does not respond, a secret of its key is left, which ends after ten
  * minutes: a member must be able to sign out, and can be removed.
  */
-export async function endLentTo({ db, actor, now, guards }: ReadContext & { guards: Guards }, memberIds: readonly string[]): Promise<void> {
-  const lent = await db
+export async function endTemporarySecretsOf(
+  { db, actor, now, guards }: ReadContext & { guards: Guards },
+  memberIds: readonly string[],
+): Promise<void> {
+  const ended = await db
     .selectDistinct({ keyId: audit.targetId, memberId: sql<string>`${audit.actorId}` })
     .from(audit)
     .where(
       and(
         eq(audit.accountId, actor.accountId),
-        gte(audit.id, idBound("aud", now - lentMs)),
-        eq(audit.action, "key.lent"),
+        gte(audit.id, idBound("aud", now - lifetimeMs)),
+        eq(audit.action, "key.temporary_secret_made"),
         sql`${audit.actorId} IN (SELECT value FROM json_each(${JSON.stringify(memberIds)}))`,
       ),
     );
-  const ending = lent.map(({ keyId, memberId }) => callGuard(guards, keyId, (guard) => guard.endLent(memberId)));
-  for (const error of errorsOf(await Promise.allSettled(ending))) console.error("a lent secret was not ended:", messagesOf(error));
+  const ending = ended.map(({ keyId, memberId }) => callGuard(guards, keyId, (guard) => guard.endTemporarySecrets(memberId)));
+  for (const error of errorsOf(await Promise.allSettled(ending))) console.error("a temporary secret was not ended:", messagesOf(error));
 }
