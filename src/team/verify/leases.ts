@@ -15,7 +15,7 @@ import { answerOf, type Caller, verifyFor } from "./verify.ts";
 
 // Leases for the team's own processes: with a lease, a process decides about the requests of a key by itself. The rules are those of `guard/lease.ts`.
 
-/** The time that a renewal may take, in milliseconds. A key whose guard is slow holds back no other one. A request that waits has as long as any decision. */
+/** The time that a renewal may take, in milliseconds. A key with a slow guard does not delay other keys. A request that waits has the time of any decision. */
 const renewalMs = 300;
 
 type Answer = LeasesAnswer["data"][number];
